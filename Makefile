@@ -1,0 +1,79 @@
+# Tonnage. Needs Python 3.11 or later with its venv module, and make; everything else comes from the locks, into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# protoc finds its plugins on the PATH.
+GENERATE := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python protos/generate.py
+UV_VERSION := 0.13.9
+COMPILE := $(BIN)/uv pip compile pyproject.toml --group build --universal --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command "make lock" --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test check lint types walls protos gen golden bench lock clean
+
+help: ## Show what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+serve: $(VENV)/.runtime ## Start the service in the foreground; it prints its addresses and a curl to try
+	@exec $(BIN)/tonnage-service
+
+test: $(VENV)/.development ## Run all tests and the doctests
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: lint types walls protos ## Check style, types, import walls, the schema and the generated code
+
+lint: $(VENV)/.development
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(VENV)/.development
+	$(BIN)/mypy
+
+walls: $(VENV)/.development
+	$(BIN)/lint-imports --no-logo
+
+protos: $(VENV)/.development
+	$(GENERATE) --check
+	$(GENERATE) --lint
+	$(GENERATE) --breaking
+
+gen: $(VENV)/.development ## Write the generated code anew from protos/
+	$(GENERATE)
+
+golden: $(VENV)/.development ## Write the golden answers anew (commit them by themselves)
+	$(BIN)/python -m pytest tests/golden --rewrite-golden
+
+bench: $(VENV)/.development ## Run what is measured rather than asserted: tests/benchmarks/*.py
+	@set -e; for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+lock: $(VENV)/.created ## Resolve the dependencies anew and write both locks
+	$(PIP) install --quiet uv==$(UV_VERSION)
+	$(COMPILE) --upgrade --output-file requirements.lock
+	$(COMPILE) --upgrade --extra dev --constraint requirements.lock --output-file requirements-dev.lock
+
+clean: ## Remove the environment, caches and builds
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environment. A stamp is older than the lock it stands for when the lock has changed since.
+
+$(VENV)/.created:
+	@command -v $(PYTHON) >/dev/null || \
+		{ echo "Tonnage needs Python 3.11 or later, and there is no $(PYTHON). If it has another name: make PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Tonnage needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.12 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "$(PYTHON) lacks its venv module. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: requirements.lock pyproject.toml $(VENV)/.created
+	$(PIP) install --quiet --require-hashes -r requirements.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.development: requirements-dev.lock $(VENV)/.runtime
+	$(PIP) install --quiet --require-hashes -r requirements-dev.lock
+	@touch $@

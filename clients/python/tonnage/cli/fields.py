@@ -1,0 +1,54 @@
+"""Which option sets which field of a request, so that a violation or a cure can name the option to change."""
+
+_OPTIONS = {
+    "model": "--model",
+    "model.name": "--model",
+    "model.hf_config": "--config",
+    "model.hf_quantization": "--quantization",
+    "model.dense.num_parameters": "--num-parameters",
+    "model.dense.num_layers": "--num-layers",
+    "model.dense.num_query_heads": "--num-query-heads",
+    "model.dense.num_kv_heads": "--num-kv-heads",
+    "model.dense.head_dim": "--head-dim",
+    "model.dense.hidden_size": "--hidden-size",
+    "accelerator": "--accelerator",
+    "accelerator.name": "--accelerator",
+    "accelerator.inline": "--accelerator-file",
+    "node": "--node",
+    "node.name": "--node",
+    "parallelism.tensor": "--tensor",
+    "parallelism.pipeline": "--pipeline",
+    "parallelism.expert": "--expert",
+    "parallelism.attention_data": "--attention-data",
+    "precision.weights": "--weights",
+    "precision.kv_cache": "--kv-cache",
+    "precision.compute": "--compute",
+}
+_SAME_NAME = (
+    "batch_size",
+    "concurrency",
+    "context_tokens",
+    "devices_per_node",
+    "max_num_nodes",
+    "memory_utilization_ratio",
+    "num_devices",
+    "peak_precision",
+    "phase",
+    "sequence_tokens",
+    "tokens_per_second",
+)
+
+
+def option_of(field: str) -> str:
+    """The option that sets a request field given by its path. Empty where there is none.
+
+    >>> option_of("parallelism.tensor"), option_of("context_tokens"), option_of("model.hf_config.num_hidden_layers")
+    ('--tensor', '--context-tokens', '--config')
+    """
+    if field in _SAME_NAME:
+        return "--" + field.replace("_", "-")
+    while field:
+        if field in _OPTIONS:
+            return _OPTIONS[field]
+        field = field.rpartition(".")[0]
+    return ""

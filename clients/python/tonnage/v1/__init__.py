@@ -1,0 +1,1 @@
+"""Generated stubs of tonnage.v1. Do not edit: run make gen."""

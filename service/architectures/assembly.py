@@ -1,0 +1,142 @@
+"""From the layers that a reader lists to an Architecture: storage formats applied, equal layers made one kind."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from service.architectures.architecture import Architecture, Experts, LayerKind, Role, Split, Tensor
+from service.architectures.fields import MAX_TOKENS, Fields
+from service.architectures.storage import Storage
+from service.architectures.weights import Layer, Weight
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One configuration on its way to a reader: its whole, its text decoder, and how its weights are stored."""
+
+    family: str
+    top: Fields
+    text: Fields
+    storage: Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """What a reader found."""
+
+    reader: str
+    fields: Fields  # as read, for the notes on what fell to class defaults
+    hidden_size: int
+    vocab_size: int
+    layers: Sequence[Layer]
+    tied: bool
+    outer: tuple[Weight, ...] = ()  # besides embedding and lm_head: final norm, positions, towers
+    embedding_size: int | None = None  # where it is not hidden_size
+    lm_head_bias: bool = False
+    experts: Experts | None = None
+    intermediate_size: int | None = None
+    prediction: Sequence[Layer] = ()  # multi-token-prediction layers
+    prediction_weights: tuple[Weight, ...] = ()
+    notes: tuple[str, ...] = ()
+    context_limit_tokens: int | None = field(default=None)
+
+
+def assemble(source: Source, model: Model) -> Architecture:
+    """The architecture of a model as its checkpoint stores it."""
+    storage = source.storage
+    kinds, order = _kinds(storage, model.layers)
+    outer = tuple(storage.tensor(weight) for weight in (*_embeddings(model), *model.outer))
+    limit = model.context_limit_tokens or model.fields.maybe_count("max_position_embeddings", at_most=MAX_TOKENS)
+    return Architecture(
+        family=source.family,
+        reader=model.reader,
+        hidden_size=model.hidden_size,
+        vocab_size=model.vocab_size,
+        layer_kinds=kinds,
+        layer_order=order,
+        outer=outer,
+        checkpoint_precision=_bulk_precision(outer, kinds, order),
+        kv_cache_precision=storage.kv_cache_precision,
+        embeddings_tied=model.tied,
+        experts=model.experts,
+        intermediate_size=model.intermediate_size,
+        weight_block_size=storage.block_size,
+        context_limit_tokens=limit,
+        multi_token_prediction=_prediction(storage, model),
+        notes=(*storage.notes, *_default_notes(source, model), *model.notes),
+    )
+
+
+def _embeddings(model: Model) -> tuple[Weight, ...]:
+    width = model.embedding_size or model.hidden_size
+    head = Weight("lm_head", Role.LM_HEAD, Split.EVEN, width, model.vocab_size)
+    if model.tied:
+        tied = Weight(
+            "lm_head (tied with embed_tokens)", Role.LM_HEAD, Split.EVEN, width, model.vocab_size, quantizable=False
+        )
+        return (tied,)
+    table = Weight(
+        "embed_tokens", Role.EMBEDDING, Split.EVEN, width, model.vocab_size, linear=False, quantizable=False
+    )
+    if model.lm_head_bias:
+        bias = Weight(
+            "lm_head.bias", Role.LM_HEAD, Split.EVEN, 1, model.vocab_size, linear=False, quantizable=False
+        )
+        return table, head, bias
+    return table, head
+
+
+def _kinds(storage: Storage, layers: Sequence[Layer]) -> tuple[tuple[LayerKind, ...], tuple[int, ...]]:
+    """Layers that are alike and stored alike, each once, and which of them stands where."""
+    by_treatment: dict[tuple[int, tuple[frozenset[str], ...]], int] = {}
+    by_kind: dict[LayerKind, int] = {}
+    order = []
+    for index, layer in enumerate(layers):
+        said = storage.said_of_layer(index)
+        treatment = (id(layer), said)
+        if treatment not in by_treatment:
+            kind = _kind(storage, layer, said)
+            by_treatment[treatment] = by_kind.setdefault(kind, len(by_kind))
+        order.append(by_treatment[treatment])
+    return tuple(by_kind), tuple(order)
+
+
+def _kind(storage: Storage, layer: Layer, said: tuple[frozenset[str], ...]) -> LayerKind:
+    return LayerKind(
+        mixer=layer.mixer,
+        feed_forward=layer.feed_forward,
+        tensors=tuple(storage.tensor(weight, said) for weight in layer.weights),
+        cache=layer.cache,
+        attention=layer.attention,
+    )
+
+
+def _prediction(storage: Storage, model: Model) -> tuple[Tensor, ...]:
+    found = [storage.tensor(weight) for weight in model.prediction_weights]
+    for index, layer in enumerate(model.prediction, start=len(model.layers)):
+        said = storage.said_of_layer(index)
+        found += [storage.tensor(weight, said) for weight in layer.weights]
+    return tuple(found)
+
+
+def _bulk_precision(outer: Sequence[Tensor], kinds: Sequence[LayerKind], order: Sequence[int]) -> str:
+    """The number format of most of the weights, the vision tower aside."""
+    counts = Counter(order)
+    parameters: Counter[str] = Counter()
+    for tensor in outer:
+        if tensor.role is not Role.VISION:
+            parameters[tensor.precision] += int(tensor.num_parameters)
+    for index, kind in enumerate(kinds):
+        for tensor in kind.tensors:
+            parameters[tensor.precision] += int(tensor.num_parameters) * counts[index]
+    return parameters.most_common(1)[0][0]
+
+
+def _default_notes(source: Source, model: Model) -> tuple[str, ...]:
+    named = {
+        name: value for name, value in model.fields.defaulted.items() if not isinstance(value, bool) and value != 0
+    }
+    if not named:
+        return ()
+    listed = ", ".join(f"{name} {value}" for name, value in named.items())
+    return (f"Absent from the configuration, taken from the class default of {source.family}: {listed}.",)

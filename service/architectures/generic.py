@@ -1,0 +1,91 @@
+"""A reader for decoders of unknown families whose keys are all of the usual kind.
+
+It reads what the keys say, notes that it did, and refuses where a key shows a structure that it cannot know (recurrent
+layers, pruned blocks, encoders), since a plain decoder of the same size would have another cache and other weights.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from service.architectures.architecture import Architecture
+from service.architectures.assembly import Source
+from service.architectures.decoder import Dialect, ExpertTraits, read_decoder
+from service.architectures.fields import Fields
+from service.architectures.latent import has_latent_keys, latent_mixing, sparse_latent_mixing
+from service.architectures.patterns import switched_windows
+from service.architectures.refusal import UnreadableConfig
+
+_NEEDED: Final = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
+
+#: Keys of structures that the plain decoder does not have.
+_FOREIGN: Final = (
+    "ssm_state_size", "state_size", "mamba_d_state", "mamba_d_ssm", "mamba_num_heads", "mamba_d_conv", "conv_L_cache",
+    "linear_num_value_heads", "linear_attn_config", "attn_type_list", "hybrid_override_pattern", "block_configs",
+    "lru_width", "compress_ratios", "cross_attention_layers", "num_kv_shared_layers", "hidden_size_per_layer_input",
+    "attn_config", "ffn_config", "zero_expert_num", "moe_latent_size", "num_global_key_value_heads", "lightning_config",
+    "encoder_layers", "num_decoder_layers", "mb_per_layer", "layer_group_size",
+)  # fmt: skip
+
+
+def read_generic(source: Source) -> Architecture:
+    """The architecture of a decoder of an unknown family, from its keys alone."""
+    fields = source.text
+    _refuse_foreign(source.family, fields)
+    sparse = fields.has("num_experts") and fields.count("num_experts", at_least=0, at_most=100_000) > 1
+    for name in (*_NEEDED, *(("num_experts_per_tok",) if sparse else ("intermediate_size",))):
+        if not fields.has(name):
+            raise UnreadableConfig(
+                fields.place("model_type"),
+                f"The family {source.family[:60]!r} is not known and the configuration has no {name}.",
+                f"Add {name}, or give the model_type of a known family.",
+            )
+    architecture = read_decoder(source, _dialect(fields, sparse=sparse))
+    return _with_note(architecture, source.family)
+
+
+def _dialect(fields: Fields, *, sparse: bool) -> Dialect:
+    latent = has_latent_keys(fields)
+    indexed = latent and fields.has("index_topk")
+    width_key = "moe_intermediate_size" if fields.has("moe_intermediate_size") else "intermediate_size"
+    shared = "count" if fields.has("n_shared_experts") else "width"
+    experts = ExpertTraits(width_key=width_key, router_bias=False, shared=shared) if sparse else None
+    return Dialect(
+        reader="generic",
+        mixing=sparse_latent_mixing if indexed else latent_mixing if latent else None,
+        qkv_bias="qkv_bias" if fields.has("qkv_bias") else "attention_bias",
+        o_bias="attention_bias",
+        mlp_bias="mlp_bias",
+        qk_norm="head" if fields.flag("use_qk_norm") or fields.flag("qk_norm") else "",
+        windows=switched_windows if fields.has("use_sliding_window") else _windows,
+        experts=experts,
+    )
+
+
+def _windows(fields: Fields, num_layers: int) -> list[int | None]:
+    from service.architectures.patterns import layer_windows
+
+    return layer_windows(fields, num_layers)
+
+
+def _refuse_foreign(family: str, fields: Fields) -> None:
+    for name in _FOREIGN:
+        if fields.values.get(name) not in (None, 0, False, []):
+            raise UnreadableConfig(
+                fields.path + name,
+                f"The family {family[:60]!r} is not known, and this key shows layers that a plain decoder does not have.",
+                "Give the model_type of a known family with the same structure, or the sizes of the model directly.",
+            )
+    if fields.values.get("is_encoder_decoder") is True:
+        raise UnreadableConfig(
+            fields.path + "is_encoder_decoder", "Encoder-decoder models are not read.", "Give a decoder-only model."
+        )
+
+
+def _with_note(architecture: Architecture, family: str) -> Architecture:
+    from dataclasses import replace
+
+    note = f"The family {family[:60]!r} is not known: read generically as a decoder with gated MLPs and two norms a layer."
+    return replace(architecture, notes=(note, *architecture.notes))
+
+
+GENERIC_KEYS: Final[Mapping[str, tuple[str, ...]]] = {"needed": _NEEDED, "foreign": _FOREIGN}

@@ -1,0 +1,155 @@
+"""Layers whose memory of the past is a state of fixed size: Mamba, delta rules, lightning attention, convolutions.
+
+A convolution keeps as many columns as its kernel has, as transformers does (engines may keep one less). Recurrent
+states are float32 unless the configuration says otherwise, whatever the precision of the KV cache.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from service.architectures.architecture import CacheEntry, Mixer, Role, Split
+from service.architectures.fields import MAX_HEADS, Fields
+from service.architectures.weights import Part, Weight, matrix, vector
+
+_LINEAR: Final = Role.LINEAR_ATTENTION
+
+
+def state(name: str, num_elements: int, precision: str) -> CacheEntry:
+    """A state that a sequence keeps once, however long it is."""
+    return CacheEntry(name, float(num_elements), Split.EVEN, precision=precision, fixed_entries=1)
+
+
+def conv_state(num_elements: int) -> CacheEntry:
+    """The last columns that a causal convolution needs, at 16 bits."""
+    return state("conv_state", num_elements, "bf16")
+
+
+def recurrent_part(weights: tuple[Weight, ...], cache: tuple[CacheEntry, ...]) -> Part:
+    """A layer half that attends to no growing context."""
+    return Part(weights=weights, mixer=Mixer.LINEAR, cache=cache)
+
+
+def other(name: str, size: int) -> Weight:
+    """Small parameters of a recurrent layer, divided over ranks with its heads."""
+    return vector(name, _LINEAR, size, Split.EVEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba2:
+    """The dimensions of a Mamba-2 mixer."""
+
+    hidden_size: int
+    num_heads: int
+    head_dim: int
+    state_size: int
+    num_groups: int
+    kernel: int
+    conv_bias: bool = True
+    projection_bias: bool = False
+    gated_norm: bool = True
+    module: str = "mixer"
+    state_precision: str = "fp32"
+
+    @property
+    def inner_size(self) -> int:
+        """Width of the values of all heads."""
+        return self.num_heads * self.head_dim
+
+    @property
+    def conv_size(self) -> int:
+        """Channels that the convolution sees: values, and the input and output projections of the state."""
+        return self.inner_size + 2 * self.num_groups * self.state_size
+
+
+def mamba2(dims: Mamba2) -> Part:
+    """A Mamba-2 mixer (Dao and Gu 2024) as transformers lays it out: one joint input projection."""
+    at, hidden, inner = dims.module, dims.hidden_size, dims.inner_size
+    joint = inner + dims.conv_size + dims.num_heads
+    small = 3 * dims.num_heads + (inner if dims.gated_norm else 0)
+    small += dims.conv_size * (dims.kernel + (1 if dims.conv_bias else 0))
+    small += joint + hidden if dims.projection_bias else 0
+    weights = (
+        matrix(f"{at}.in_proj", _LINEAR, hidden, joint),
+        matrix(f"{at}.out_proj", _LINEAR, inner, hidden),
+        other(f"{at}.conv1d", small),
+    )
+    recurrent = state("recurrent_state", inner * dims.state_size, dims.state_precision)
+    return recurrent_part(weights, (conv_state(dims.conv_size * dims.kernel), recurrent))
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaNet:
+    """The dimensions of a gated delta net (Qwen3-Next, Qwen3.5)."""
+
+    hidden_size: int
+    num_key_heads: int
+    num_value_heads: int
+    key_head_dim: int
+    value_head_dim: int
+    kernel: int
+    module: str = "linear_attn"
+    state_precision: str = "fp32"
+
+
+def read_delta_net(fields: Fields) -> DeltaNet:
+    """A gated delta net from its linear_* keys."""
+    return DeltaNet(
+        hidden_size=fields.count("hidden_size"),
+        num_key_heads=fields.count("linear_num_key_heads", at_most=MAX_HEADS),
+        num_value_heads=fields.count("linear_num_value_heads", at_most=MAX_HEADS),
+        key_head_dim=fields.count("linear_key_head_dim", at_most=65_536),
+        value_head_dim=fields.count("linear_value_head_dim", at_most=65_536),
+        kernel=fields.count("linear_conv_kernel_dim", at_most=1_000),
+        state_precision=state_precision(fields, "mamba_ssm_dtype"),
+    )
+
+
+def gated_delta_net(dims: DeltaNet) -> Part:
+    """A gated delta net: projections of keys, queries, values and an output gate, a convolution, a matrix state a head."""
+    at, hidden = dims.module, dims.hidden_size
+    keys, values = dims.num_key_heads * dims.key_head_dim, dims.num_value_heads * dims.value_head_dim
+    channels = 2 * keys + values
+    weights = (
+        matrix(f"{at}.in_proj_qkv", _LINEAR, hidden, channels),
+        matrix(f"{at}.in_proj_z", _LINEAR, hidden, values),
+        matrix(f"{at}.in_proj_b", _LINEAR, hidden, dims.num_value_heads),
+        matrix(f"{at}.in_proj_a", _LINEAR, hidden, dims.num_value_heads),
+        matrix(f"{at}.out_proj", _LINEAR, values, hidden),
+        other(f"{at}.conv1d", channels * dims.kernel + 2 * dims.num_value_heads + dims.value_head_dim),
+    )
+    size = dims.num_value_heads * dims.key_head_dim * dims.value_head_dim
+    return recurrent_part(
+        weights, (conv_state(channels * dims.kernel), state("recurrent_state", size, dims.state_precision))
+    )
+
+
+def lightning_attention(hidden: int, num_heads: int, head_dim: int, *, module: str = "self_attn") -> Part:
+    """Lightning attention (MiniMax-Text-01): joint query, key and value, an output gate, one matrix state a head."""
+    inner = num_heads * head_dim
+    weights = (
+        matrix(f"{module}.qkv_proj", Role.LINEAR_ATTENTION, hidden, 3 * inner),
+        matrix(f"{module}.output_gate", Role.LINEAR_ATTENTION, hidden, inner),
+        matrix(f"{module}.out_proj", Role.LINEAR_ATTENTION, inner, hidden),
+        other(f"{module}.norm", inner),
+    )
+    return recurrent_part(weights, (state("recurrent_state", num_heads * head_dim * head_dim, "fp32"),))
+
+
+def short_convolution(hidden: int, kernel: int, *, bias: bool) -> Part:
+    """LFM2's gated short convolution: a convolution's columns are all that it keeps."""
+    small = hidden * kernel + (5 * hidden if bias else 0)
+    weights = (
+        matrix("conv.in_proj", _LINEAR, hidden, 3 * hidden),
+        matrix("conv.out_proj", _LINEAR, hidden, hidden),
+        other("conv.conv", small),
+    )
+    return recurrent_part(weights, (conv_state(hidden * kernel),))
+
+
+def state_precision(fields: Fields, name: str) -> str:
+    """The number format of the recurrent state; float32 where the configuration does not say."""
+    given = fields.text(name, "float32").removeprefix("torch.")
+    known = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float8_e4m3fn": "fp8", "auto": "fp32"}
+    if given not in known:
+        raise fields.refuse(name, "This number format is not known.", "Give float32, bfloat16 or float16.")
+    return known[given]

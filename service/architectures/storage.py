@@ -1,0 +1,120 @@
+"""In which number format a checkpoint keeps each weight, and how many bytes that takes.
+
+A ``Format`` is one way to store a matrix; a ``Storage`` says which weights are stored in which. ``quantization`` builds
+the ``Storage`` from the quantisation block of a configuration.
+"""
+
+from dataclasses import dataclass, field
+
+from service.architectures.architecture import Role, Tensor
+from service.architectures.modules import Modules
+from service.architectures.weights import Weight
+from service.units import BYTES_PER_ELEMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A quantised matrix: elements, and one scale (and zero point) a group of ``block_rows`` x ``block_columns``.
+
+    Rows are outputs and columns inputs; None takes all of them, so (None, None) is one scale a matrix, (1, None) one an
+    output channel, (1, g) one a group of g inputs, (128, 128) one a block.
+    """
+
+    precision: str
+    bits: int
+    block_rows: int | None = None
+    block_columns: int | None = None
+    scale_bytes: float = 4.0
+    zero_point_bits: int = 0
+    matrix_bytes: int = 0  # per matrix besides: a second-level scale
+    input_bytes: int = 0  # per input besides: an order of activations
+
+    def num_bytes(self, num_inputs: int, num_outputs: int, copies: int) -> float:
+        """Bytes of ``copies`` matrices, scales included."""
+        groups = _groups(num_outputs, self.block_rows) * _groups(num_inputs, self.block_columns)
+        elements = num_inputs * num_outputs * self.bits / 8
+        scales = groups * (self.scale_bytes + self.zero_point_bits / 8)
+        return copies * (elements + scales + self.matrix_bytes + self.input_bytes * num_inputs)
+
+
+def _groups(size: int, block: int | None) -> int:
+    return 1 if block is None else -(-size // block)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Modules of one treatment: a format, or None for the checkpoint's plain dtype."""
+
+    modules: Modules
+    format: Format | None
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """How a checkpoint stores its weights: the first rule that names a module decides, else ``default``.
+
+    ``default`` applies to linear layers other than the lm_head (no known scheme quantises it unless it says so).
+    """
+
+    plain_precision: str
+    default: Format | None = None
+    rules: tuple[Rule, ...] = ()
+    experts: Format | None = None  # a format of the routed experts alone, below the rules
+    quantizes_lm_head: bool = False
+    quantizes_vision: bool = True
+    kv_cache_precision: str | None = None
+    notes: tuple[str, ...] = ()
+    plain_bytes: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plain_bytes", BYTES_PER_ELEMENT[self.plain_precision])
+
+    @property
+    def block_size(self) -> int | None:
+        """The side of a scale block that a split may not cut, where there is one."""
+        for chosen in (self.default, self.experts, *(rule.format for rule in self.rules)):
+            if chosen is not None and (chosen.block_rows or 1) > 1:
+                return chosen.block_rows
+        return None
+
+    def said_of_layer(self, index: int) -> tuple[frozenset[str], ...]:
+        """What the rules say of one layer in particular: layers that share it are stored alike."""
+        return tuple(rule.modules.of_layer(index) for rule in self.rules)
+
+    def tensor(self, weight: Weight, said_of_layer: tuple[frozenset[str], ...] | None = None) -> Tensor:
+        """The weight as this checkpoint stores it."""
+        chosen = self._format(weight, said_of_layer)
+        parameters = weight.num_parameters
+        if chosen is not None:
+            precision = chosen.precision
+            num_bytes = chosen.num_bytes(weight.num_inputs, weight.num_outputs, weight.copies)
+        elif weight.precision is not None:
+            precision = weight.precision
+            num_bytes = parameters * BYTES_PER_ELEMENT[precision]
+        else:
+            precision = self.plain_precision
+            num_bytes = parameters * self.plain_bytes
+        return Tensor(
+            name=weight.name,
+            role=weight.role,
+            num_parameters=float(parameters),
+            split=weight.split,
+            precision=precision,
+            num_bytes=float(num_bytes),
+            num_matmul_parameters=float(parameters * weight.runs if weight.linear else 0),
+        )
+
+    def _format(self, weight: Weight, said_of_layer: tuple[frozenset[str], ...] | None) -> Format | None:
+        if not weight.quantizable:
+            return None
+        said = said_of_layer or (frozenset(),) * len(self.rules)
+        for rule, names in zip(self.rules, said, strict=True):
+            if rule.modules.contains(weight.name, names):
+                return rule.format
+        if weight.role is Role.LM_HEAD and not self.quantizes_lm_head:
+            return None
+        if weight.role is Role.VISION and not self.quantizes_vision:
+            return None
+        if weight.role is Role.ROUTED_EXPERTS and self.experts is not None:
+            return self.experts
+        return self.default

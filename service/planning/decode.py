@@ -1,0 +1,61 @@
+"""How fast can it decode? The bound on a step, what to expect on average, which limit binds and whether it fits."""
+
+from service.planning import defaults
+from service.planning.capacity import known_capacity, shortfall
+from service.planning.decode_step import DecodePlan, Load, decode_bound, decode_expectation
+from service.planning.errors import InvalidRequest, Violation
+from service.planning.explain import Apply, Recorder, plainly, show_cache_formulas
+from service.planning.limits import limit_onsets
+from service.planning.requests import EstimateDecodeRequest
+from service.planning.resolve import Resolver, SplitModel
+from service.planning.results import EstimateDecodeResponse, UsedFigure
+
+_FIGURES = ("memory_bandwidth", "usable_memory", "link_bandwidth_one_way")
+
+
+def estimate_decode(resolver: Resolver, request: EstimateDecodeRequest) -> EstimateDecodeResponse:
+    """The bound on one decode step. InvalidRequest, NotFound or Unanswerable where there is no answer."""
+    split, plan = resolver.plan(request.model, request.accelerator, request.precision, request.parallelism)
+    context_tokens = _context(split, request)
+    batch_size, batch_note = defaults.batch(request.batch_size)
+    ratio, ratio_note = defaults.memory_ratio(request.memory_utilization_ratio)
+    recorder = Recorder() if request.explain else None
+    apply: Apply = recorder or plainly
+    if recorder:
+        show_cache_formulas(split.builder, apply)
+    load = Load.of(plan.footprint, batch_size)
+    bound = decode_bound(plan, load, context_tokens, apply)
+    expected = decode_expectation(plan, load, bound, context_tokens, apply)
+    found = known_capacity(plan.footprint, plan.device, ratio, context_tokens, batch_size, apply)
+    most = found.max_sequences if found else None
+    limits = limit_onsets(plan, context_tokens, most, apply)
+    notes = (*plan.assumptions, batch_note, ratio_note)
+    return EstimateDecodeResponse(
+        bound=bound,
+        expected=expected,
+        limits=limits,
+        fits=found.fits if found else None,
+        shortfall=shortfall(found, ratio, batch_size, context_tokens, "batch_size") if found else None,
+        num_devices=plan.footprint.shape.num_devices,
+        assumptions=tuple(note for note in notes if note),
+        catalogue_revision=resolver.revision,
+        explanation=recorder.explanation(_figures(plan)) if recorder else None,
+    )
+
+
+def _context(split: SplitModel, request: EstimateDecodeRequest) -> int:
+    if request.context_tokens is not None:
+        return request.context_tokens
+    if split.has_cache:
+        reason = "the model keeps a cache, which grows with the context"
+        raise InvalidRequest(Violation("context_tokens", reason, "give the tokens that each sequence holds"))
+    return 1  # there is no cache, so nothing depends on it
+
+
+def _figures(plan: DecodePlan) -> tuple[UsedFigure, ...]:
+    """The device's figures that the bound rests on."""
+    figures = plan.device.figures
+    peaks = tuple(figures[name] for name in sorted(figures) if name.startswith("peak_dense."))
+    used = set(plan.peaks.values()) | {plan.attention_peak}
+    named = tuple(figures[name] for name in _FIGURES if name in figures)
+    return (*named, *(peak for peak in peaks if peak.value in used))

@@ -1,0 +1,371 @@
+"""The bound on a decode step, the step to expect on average, and from which batch each limit binds.
+
+Every sequence gains one token per step. With pipeline stages the batch is cut into as many microbatches in flight; a step is
+then one microbatch's way through all stages, since by symmetry every device is busy that long. All figures of a step are
+those of the busiest device, experts apart: the bound takes them spread as evenly as they can be.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from service.formulas.attention import attention_intensity_flops_per_byte
+from service.formulas.collectives import (
+    all_reduce_bytes_at_least,
+    all_reduce_message_bytes,
+    expected_num_remote_expert_groups,
+    expert_exchange_bytes,
+    ring_all_reduce_bytes,
+)
+from service.formulas.kv_cache import kv_cache_bytes
+from service.formulas.roofline import (
+    arithmetic_intensity_flops_per_byte,
+    expected_step_seconds,
+    interconnect_seconds,
+    memory_seconds,
+    ridge_point_flops_per_byte,
+    seconds_at_peak,
+    step_seconds,
+    tokens_per_second,
+)
+from service.formulas.transformer import expected_num_experts_read
+from service.planning.defaults import ACTIVATION_BYTES_PER_ELEMENT, NOT_COUNTED, memory_note
+from service.planning.device import Device
+from service.planning.explain import Apply, plainly
+from service.planning.footprint import Footprint
+from service.planning.formats import Arithmetic
+from service.planning.results import DecodeBound, DecodeExpectation, Limit
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A batch as one device sees it."""
+
+    batch_size: int
+    active_groups: float  # attention groups that have a sequence
+    in_flight: float  # microbatches that fill the pipeline
+    sequences: float  # of one microbatch on one device
+
+    @classmethod
+    def of(cls, footprint: Footprint, batch_size: int) -> "Load":
+        """The batch spread over attention groups and microbatches as evenly as can be."""
+        shape = footprint.shape
+        active = float(min(shape.attention_data, batch_size))
+        per_group = batch_size / active
+        in_flight = min(float(shape.pipeline), per_group)
+        return cls(batch_size, active, in_flight, per_group / in_flight)
+
+
+@dataclass(frozen=True)
+class DecodePlan:
+    """A footprint on a device: everything about a decode step that does not depend on batch and context."""
+
+    footprint: Footprint
+    device: Device
+    bandwidth: float  # bytes/s
+    peaks: Mapping[str, float]  # FLOP/s by stored format
+    attention_peak: float
+    main_peak: float
+    link_bandwidth: float | None  # bytes/s one way, the fastest link: for the bound
+    ring_bandwidth: float | None  # bytes/s one way, of the link that joins the whole group: for the expected step
+    dispatch_bytes_per_element: float
+    assumptions: tuple[str, ...] = ()
+
+    @cached_property
+    def bound_experts_read_per_device(self) -> float:
+        """Experts of a layer that one device reads for a single token at least, in whole experts of its group."""
+        return float(-(-self.footprint.num_experts_per_token // self.footprint.shape.expert))
+
+    @cached_property
+    def bytes_per_expert(self) -> float:
+        """Bytes of one expert in all expert layers, on one of the devices that share it."""
+        held = self.footprint.num_experts / self.footprint.shape.expert
+        return self.footprint.expert_bytes_per_device / held if held else 0.0
+
+    @cached_property
+    def weight_bytes_read_per_device(self) -> float:
+        """Weights that the busiest device reads at the very least: of routed experts, its share of one token's."""
+        return self.footprint.read_bytes_per_device + self.bound_experts_read_per_device * self.bytes_per_expert
+
+    @cached_property
+    def matmul_seconds_per_sequence(self) -> float:
+        """Arithmetic of the weight matrices for one sequence on every device."""
+        groups = float(self.footprint.shape.attention_data)
+        return compute_seconds(self, Load(1, groups, 1.0, 1.0), attention=0.0)
+
+    @cached_property
+    def link_seconds_per_sequence(self) -> float:
+        """Collectives for one sequence on every device."""
+        if not self.link_bandwidth:
+            return 0.0
+        return interconnect_bytes(self, Load(1, 1.0, 1.0, 1.0)) / self.link_bandwidth
+
+    def compute_seconds_per_sequence(self, context_tokens: float) -> float:
+        """Arithmetic for one sequence on every device, attention included."""
+        attention = self.footprint.attention_flops_per_device.at(context_tokens)
+        return self.matmul_seconds_per_sequence + attention / self.attention_peak
+
+    @cached_property
+    def context_below_which_compute_can_bind(self) -> float:
+        """The context at which a sequence's arithmetic takes as long as its cache; 0 or infinite where that is at none.
+
+        Arithmetic starts from a constant (the weights) and the cache from next to nothing, so where the cache overtakes at
+        all it does so once.
+        """
+
+        def surplus(tokens: float) -> float:
+            cache = self.footprint.cache_read_bytes_per_device.at(tokens)
+            return self.compute_seconds_per_sequence(tokens) - cache / self.bandwidth
+
+        low, high = 0.0, 1.0
+        while surplus(high) > 0:
+            low, high = high, high * 2
+            if high > _LONGEST_CONTEXT:
+                return math.inf
+        while high - low > 0.5:
+            middle = (low + high) / 2
+            low, high = (middle, high) if surplus(middle) > 0 else (low, middle)
+        return high if low else 0.0
+
+
+#: Beyond any context that a request may ask for.
+_LONGEST_CONTEXT = 2.0**31
+
+
+def decode_plan(footprint: Footprint, device: Device, arithmetic: Arithmetic, notes: tuple[str, ...]) -> DecodePlan:
+    """Joins a footprint with a device. Unanswerable where a peak or the bandwidth that it needs is not known."""
+    field = "precision.compute"
+    shape = footprint.shape
+    ranks = shape.tensor * shape.attention_data
+    ring = device.link_over(ranks)
+    link_notes = _link_notes(footprint, device, ranks)
+    return DecodePlan(
+        footprint=footprint,
+        device=device,
+        bandwidth=device.memory_bandwidth(),
+        peaks={stored: device.peak_dense(peak, field) for stored, peak in arithmetic.by_stored_format.items()},
+        attention_peak=device.peak_dense(arithmetic.attention, field),
+        main_peak=device.peak_dense(arithmetic.main, field),
+        link_bandwidth=device.links[0].bandwidth_one_way_bytes_per_second if device.links else None,
+        ring_bandwidth=ring.bandwidth_one_way_bytes_per_second if ring else None,
+        dispatch_bytes_per_element=1.0 if arithmetic.main in {"fp8", "fp4"} else ACTIVATION_BYTES_PER_ELEMENT,
+        assumptions=(*notes, *arithmetic.notes, *link_notes, memory_note(device), NOT_COUNTED),
+    )
+
+
+def _link_notes(footprint: Footprint, device: Device, ranks: int) -> tuple[str, ...]:
+    if footprint.shape.num_devices == 1:
+        return ()
+    if footprint.hidden_size == 0:
+        return ("collectives are left out: the model is given without layers",)
+    if not device.links:
+        return (f"collectives are left out: no link between devices is known for {device.title}",)
+    if device.link_over(ranks) is None:
+        link = device.links[0]
+        return (
+            f"{ranks} ranks reach beyond the {link.num_devices_in_domain} devices of {link.name}: the bound takes all traffic "
+            "at its speed, the expected step leaves collectives out since the network between nodes is not given",
+        )
+    return ()
+
+
+# -- the bound --------------------------------------------------------------------------------------------------------
+
+
+def compute_seconds(plan: DecodePlan, load: Load, attention: float, apply: Apply = plainly) -> float:
+    """Seconds of arithmetic on the busiest device; each stored format at its own peak."""
+    footprint = plan.footprint
+    routed = load.sequences * load.active_groups
+    total = 0.0
+    for stored, peak in plan.peaks.items():
+        flops = footprint.flops_per_device.get(stored, 0.0) * load.sequences
+        flops += footprint.expert_flops_per_device.get(stored, 0.0) * routed
+        if flops:
+            total += apply(seconds_at_peak, flops_per_device=flops, peak_dense_flops_per_second=peak)
+    if attention:
+        flops = attention * load.sequences
+        total += apply(seconds_at_peak, flops_per_device=flops, peak_dense_flops_per_second=plan.attention_peak)
+    return total
+
+
+def interconnect_bytes(plan: DecodePlan, load: Load, apply: Apply = plainly) -> float:
+    """Bytes that a device sends in a step at the very least: all-reduces, expert exchange, stage hand-over."""
+    footprint, shape = plan.footprint, plan.footprint.shape
+    if shape.num_devices == 1 or footprint.hidden_size == 0:
+        return 0.0
+    total = 0.0
+    message = _message_bytes(plan, load, apply)
+    if footprint.num_all_reduces:
+        total += apply(all_reduce_bytes_at_least, num_all_reduces=footprint.num_all_reduces, message_bytes=message)
+    if shape.attention_data > 1:
+        held = footprint.num_experts / shape.expert
+        remote = math.ceil(footprint.num_experts_per_token / held) - 1
+        total += _exchange_bytes(plan, load, remote, apply)
+    return total + (shape.pipeline - 1) * message / shape.tensor
+
+
+def _message_bytes(plan: DecodePlan, load: Load, apply: Apply) -> float:
+    return apply(
+        all_reduce_message_bytes,
+        batch_size=load.sequences,
+        hidden_size=plan.footprint.hidden_size,
+        activation_bytes_per_element=ACTIVATION_BYTES_PER_ELEMENT,
+    )
+
+
+def _exchange_bytes(plan: DecodePlan, load: Load, remote_groups: float, apply: Apply) -> float:
+    each = apply(
+        expert_exchange_bytes,
+        num_tokens=load.sequences / plan.footprint.shape.tensor,
+        num_remote_groups=remote_groups,
+        hidden_size=plan.footprint.hidden_size,
+        dispatch_bytes_per_element=plan.dispatch_bytes_per_element,
+        combine_bytes_per_element=ACTIVATION_BYTES_PER_ELEMENT,
+    )
+    return each * plan.footprint.num_expert_layers
+
+
+def decode_bound(plan: DecodePlan, load: Load, context_tokens: int, apply: Apply = plainly) -> DecodeBound:
+    """The bound on one step of the whole replica."""
+    footprint, shape = plan.footprint, plan.footprint.shape
+    cache = footprint.cache_read_bytes_per_device.at(context_tokens)
+    attention = footprint.attention_flops_per_device.at(context_tokens)
+    bytes_per_device = plan.weight_bytes_read_per_device + load.sequences * cache
+    sent = interconnect_bytes(plan, load, apply)
+    memory = apply(memory_seconds, bytes_per_device=bytes_per_device, memory_bandwidth_bytes_per_second=plan.bandwidth)
+    compute = compute_seconds(plan, load, attention, apply)
+    link = 0.0
+    if sent and plan.link_bandwidth:
+        link = apply(
+            interconnect_seconds,
+            interconnect_bytes_per_device=sent,
+            link_bandwidth_one_way_bytes_per_second=plan.link_bandwidth,
+        )
+    step = apply(step_seconds, memory_seconds=memory, compute_seconds=compute, interconnect_seconds=link)
+    rate = apply(tokens_per_second, batch_size=load.batch_size, step_seconds=step)
+    weights = _weight_bytes_read(plan, load, footprint.num_experts_per_token)
+    cache_read = apply(kv_cache_bytes, batch_size=load.batch_size, cache_bytes_per_sequence=cache * shape.tensor)
+    flops = load.batch_size * (footprint.flops_per_token + footprint.attention_flops.at(context_tokens))
+    return DecodeBound(
+        step_seconds=step,
+        tokens_per_second=rate,
+        tokens_per_second_per_user=1 / step,
+        tokens_per_second_per_device=rate / shape.num_devices,
+        weight_bytes=weights,
+        kv_cache_bytes=cache_read,
+        bytes_per_device=bytes_per_device,
+        flops=flops,
+        interconnect_bytes_per_device=sent,
+        memory_seconds=memory,
+        compute_seconds=compute,
+        interconnect_seconds=link,
+        arithmetic_intensity_flops_per_byte=apply(
+            arithmetic_intensity_flops_per_byte, flops=flops, num_bytes=weights + cache_read
+        ),
+        attention_intensity_flops_per_byte=_attention_intensity(footprint, context_tokens, apply),
+        ridge_point_flops_per_byte=apply(
+            ridge_point_flops_per_byte,
+            peak_dense_flops_per_second=plan.main_peak,
+            memory_bandwidth_bytes_per_second=plan.bandwidth,
+        ),
+        binding_limit=_binding(memory, compute, link),
+    )
+
+
+def _binding(memory: float, compute: float, link: float) -> Limit:
+    if memory >= compute and memory >= link:
+        return Limit.MEMORY_BANDWIDTH
+    return Limit.COMPUTE if compute >= link else Limit.INTERCONNECT
+
+
+def _weight_bytes_read(plan: DecodePlan, load: Load, experts: float) -> float:
+    """Weights read in a step over all devices; ``experts`` of each layer are touched."""
+    footprint = plan.footprint
+    copies = footprint.shape.tensor * load.active_groups
+    routed = footprint.total_expert_bytes * experts / footprint.num_experts if footprint.num_experts else 0.0
+    return (footprint.read_bytes_per_device * copies + routed) * load.in_flight
+
+
+def _attention_intensity(footprint: Footprint, context_tokens: int, apply: Apply) -> float | None:
+    read = footprint.cache_read_bytes_per_device
+    cache = read.at(context_tokens) - read.fixed
+    if cache <= 0:
+        return None
+    flops = footprint.attention_flops_per_device.at(context_tokens)
+    return apply(attention_intensity_flops_per_byte, attention_flops_per_sequence=flops, cache_bytes_per_sequence=cache)
+
+
+# -- the expected step ------------------------------------------------------------------------------------------------
+
+
+def decode_expectation(
+    plan: DecodePlan, load: Load, bound: DecodeBound, context_tokens: int, apply: Apply = plainly
+) -> DecodeExpectation:
+    """The step under uniform routing and ring collectives, with nothing overlapped."""
+    footprint = plan.footprint
+    touched = 0.0
+    if footprint.num_experts:
+        touched = apply(
+            expected_num_experts_read,
+            num_experts=footprint.num_experts,
+            num_experts_per_token=footprint.num_experts_per_token,
+            num_tokens=load.sequences * load.active_groups,
+        )
+    # At least the bound's: with few tokens the busiest group reads more than the average over groups.
+    experts = max(touched / footprint.shape.expert, plan.bound_experts_read_per_device) * plan.bytes_per_expert
+    cache = footprint.cache_read_bytes_per_device.at(context_tokens)
+    memory = apply(
+        memory_seconds,
+        bytes_per_device=footprint.read_bytes_per_device + experts + load.sequences * cache,
+        memory_bandwidth_bytes_per_second=plan.bandwidth,
+    )
+    link = 0.0
+    sent = _expected_interconnect_bytes(plan, load, apply)
+    if sent and plan.ring_bandwidth:
+        link = apply(
+            interconnect_seconds,
+            interconnect_bytes_per_device=sent,
+            link_bandwidth_one_way_bytes_per_second=plan.ring_bandwidth,
+        )
+    step = apply(
+        expected_step_seconds,
+        expected_memory_seconds=memory,
+        expected_compute_seconds=bound.compute_seconds,
+        expected_interconnect_seconds=link,
+    )
+    return DecodeExpectation(
+        expected_step_seconds=step,
+        expected_tokens_per_second=load.batch_size / step,
+        expected_tokens_per_second_per_user=1 / step,
+        expected_weight_bytes=_weight_bytes_read(plan, load, touched),
+        expected_memory_seconds=memory,
+        expected_compute_seconds=bound.compute_seconds,
+        expected_interconnect_seconds=link,
+    )
+
+
+def _expected_interconnect_bytes(plan: DecodePlan, load: Load, apply: Apply) -> float:
+    footprint, shape = plan.footprint, plan.footprint.shape
+    if shape.num_devices == 1 or footprint.hidden_size == 0:
+        return 0.0
+    message = _message_bytes(plan, load, apply)
+    total = 0.0
+    if footprint.num_all_reduces:
+        total += apply(
+            ring_all_reduce_bytes,
+            num_all_reduces=footprint.num_all_reduces,
+            num_ranks=shape.tensor,
+            message_bytes=message,
+        )
+    if shape.attention_data > 1:
+        # Experts that are not grouped are cut over all ranks: every token then goes to every other attention group.
+        remote = float(shape.attention_data - 1)
+        if shape.expert > 1:
+            remote = apply(
+                expected_num_remote_expert_groups,
+                num_expert_groups=shape.expert,
+                num_experts_per_token=footprint.num_experts_per_token,
+            )
+        total += _exchange_bytes(plan, load, remote, apply)
+    return total + (shape.pipeline - 1) * message / shape.tensor

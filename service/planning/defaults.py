@@ -1,0 +1,41 @@
+"""What a request that is silent gets, and the sentence that says so."""
+
+from service.planning.device import Device, MemoryBasis
+
+MEMORY_UTILIZATION_RATIO = 0.9
+BATCH_SIZE = 1
+CONCURRENCY = 1
+MAX_NUM_NODES = 16
+#: Activations, and with them all-reduce messages and exchanged results, are 16 bits in every engine.
+ACTIVATION_BYTES_PER_ELEMENT = 2.0
+
+NOT_COUNTED = (
+    "activations, CUDA graphs and the engine's own memory are not counted: they come out of what the memory ratio reserves"
+)
+
+
+def memory_ratio(asked: float | None) -> tuple[float, str | None]:
+    """The memory ratio, and the sentence to state where it is the default."""
+    if asked is not None:
+        return asked, None
+    return MEMORY_UTILIZATION_RATIO, f"memory_utilization_ratio {MEMORY_UTILIZATION_RATIO} (default)"
+
+
+def batch(asked: int | None) -> tuple[int, str | None]:
+    """The batch size, and the sentence to state where it is the default."""
+    if asked is not None:
+        return asked, None
+    return BATCH_SIZE, f"batch_size {BATCH_SIZE} (default)"
+
+
+def memory_note(device: Device) -> str:
+    """The sentence on where the usable memory comes from."""
+    if device.usable_memory_bytes is None:
+        return f"whether it fits is not said: the memory of {device.title} is not given"
+    sizes = f"{device.usable_memory_bytes / 2**30:.2f} GiB"
+    basis = {
+        MemoryBasis.MEASURED: "reported by the driver",
+        MemoryBasis.MARKETED: "as marketed; the driver's figure is not known",
+        MemoryBasis.CALLER: "given by the caller",
+    }[device.memory_basis]
+    return f"usable memory of {device.title}: {sizes}, {basis}"

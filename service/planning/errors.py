@@ -1,0 +1,46 @@
+"""Why a question was not answered. The doors map each to its status; see ``service.api.errors``."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing wrong with a request."""
+
+    field: str  # path in the request: "parallelism.tensor"
+    reason: str  # what is wrong, in a sentence
+    remedy: str = ""  # what to do instead, in a sentence; empty where the reason says it
+
+
+class PlanningError(Exception):
+    """A question that cannot be answered, for a reason that its asker can act on."""
+
+
+class InvalidRequest(PlanningError):
+    """The request contradicts itself or lacks something. Carries every violation found, not only the first."""
+
+    def __init__(self, *violations: Violation) -> None:
+        super().__init__("; ".join(f"{violation.field}: {violation.reason}" for violation in violations))
+        self.violations = violations
+
+
+class NotFound(PlanningError):
+    """The catalogue knows no such accelerator, model or node type."""
+
+    def __init__(self, field: str, kind: str, name: str, nearest: tuple[str, ...]) -> None:
+        hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
+        super().__init__(f"{field}: the catalogue has no {kind} called {name!r}{hint}")
+        self.field = field
+        self.kind = kind
+        self.name = name
+        self.nearest = nearest
+
+
+class Unanswerable(PlanningError):
+    """The question is well formed, but a figure that its answer needs does not exist. Nothing is extrapolated."""
+
+    def __init__(self, field: str, missing: str, remedy: str) -> None:
+        super().__init__(f"{field}: {missing}")
+        self.field = field
+        self.missing = missing
+        self.remedy = remedy

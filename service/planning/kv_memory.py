@@ -1,0 +1,84 @@
+"""What weights and cache take on each device, line by line, and what fits beside the weights."""
+
+from service.formulas.kv_cache import kv_cache_bytes
+from service.planning import defaults
+from service.planning.capacity import Capacity, known_capacity, shortfall
+from service.planning.device import Device, MemoryBasis
+from service.planning.explain import Apply, Recorder, plainly, show_cache_formulas
+from service.planning.footprint import Footprint
+from service.planning.requests import EstimateKvMemoryRequest
+from service.planning.resolve import Resolver
+from service.planning.results import BudgetBasis, BudgetItem, BudgetLine, EstimateKvMemoryResponse, UsedFigure
+
+_MEMORY_BASES = {
+    MemoryBasis.MEASURED: BudgetBasis.MEASURED,
+    MemoryBasis.MARKETED: BudgetBasis.MARKETED,
+    MemoryBasis.CALLER: BudgetBasis.CALLER,
+}
+
+
+def budget(found: Capacity, device: Device) -> tuple[BudgetLine, ...]:
+    """The memory budget of the fullest device; reserve, weights, cache and headroom add up to the usable memory."""
+    weights = found.tightest.weight_bytes
+    return (
+        BudgetLine(BudgetItem.USABLE_MEMORY, found.usable_bytes, _MEMORY_BASES[device.memory_basis]),
+        BudgetLine(BudgetItem.RESERVE, found.usable_bytes - found.available_bytes, BudgetBasis.SETTING),
+        BudgetLine(BudgetItem.WEIGHTS, weights, BudgetBasis.EXACT),
+        BudgetLine(BudgetItem.KV_CACHE, found.required_bytes - weights, BudgetBasis.EXACT),
+        BudgetLine(BudgetItem.HEADROOM, found.headroom_bytes, BudgetBasis.EXACT),
+    )
+
+
+def estimate_kv_memory(resolver: Resolver, request: EstimateKvMemoryRequest) -> EstimateKvMemoryResponse:
+    """The memory budget of a batch. InvalidRequest or NotFound where there is no answer."""
+    split = resolver.split(request.model, request.precision, request.parallelism)
+    device = resolver.device(request.accelerator)
+    batch_size, batch_note = defaults.batch(request.batch_size)
+    ratio, ratio_note = defaults.memory_ratio(request.memory_utilization_ratio)
+    recorder = Recorder() if request.explain else None
+    apply: Apply = recorder or plainly
+    if recorder:
+        show_cache_formulas(split.builder, apply)
+    footprint, context_tokens = split.footprint, request.context_tokens
+    cache = footprint.cache_bytes
+    per_sequence = cache.at(context_tokens)
+    found = known_capacity(footprint, device, ratio, context_tokens, batch_size, apply)
+    notes = (*split.notes, *device.notes, batch_note, ratio_note, defaults.memory_note(device), defaults.NOT_COUNTED)
+    return EstimateKvMemoryResponse(
+        kv_bytes_per_token=cache.growing_per_token,
+        kv_bytes_per_token_per_device=max(stage.cache_bytes.growing_per_token for stage in footprint.stages),
+        windowed_kv_bytes_per_token=cache.windowed_per_token,
+        state_bytes_per_sequence=cache.fixed,
+        cache_bytes_per_sequence=per_sequence,
+        cache_bytes_per_sequence_per_device=footprint.cache_bytes_per_device(context_tokens),
+        kv_cache_bytes=apply(kv_cache_bytes, batch_size=batch_size, cache_bytes_per_sequence=per_sequence),
+        weight_bytes=footprint.weight_bytes,
+        weight_bytes_per_device=footprint.weight_bytes_per_device,
+        total_parameters=split.architecture.num_parameters,
+        active_parameters=split.architecture.num_active_parameters,
+        max_tokens=_max_tokens(footprint, found, context_tokens) if found else None,
+        max_sequences=found.max_sequences if found else None,
+        budget=budget(found, device) if found else (),
+        fits=found.fits if found else None,
+        shortfall=shortfall(found, ratio, batch_size, context_tokens, "batch_size") if found else None,
+        num_devices=footprint.shape.num_devices,
+        assumptions=tuple(note for note in notes if note),
+        catalogue_revision=resolver.revision,
+        explanation=recorder.explanation(_figures(device)) if recorder else None,
+    )
+
+
+def _figures(device: Device) -> tuple[UsedFigure, ...]:
+    return (device.figures["usable_memory"],) if "usable_memory" in device.figures else ()
+
+
+def _max_tokens(footprint: Footprint, found: Capacity, context_tokens: int) -> float | None:
+    """Tokens that fit in sequences of ``context_tokens``, parts of a sequence counted. None where there is no cache."""
+    if found.max_sequences is None:
+        return None
+    pools = [
+        (found.available_bytes - stage.weight_bytes) / cache
+        for stage in footprint.stages
+        if (cache := stage.cache_bytes.at(context_tokens)) > 0
+    ]
+    return float(max(0.0, min(pools)) * context_tokens * footprint.shape.attention_data // 1)

@@ -1,0 +1,168 @@
+"""What can be asked. Field for field the request messages of protos/tonnage/v1, whose comments are the glossary.
+
+The doors fill these by field name. ``None`` means "not given"; defaults that a request may leave out are applied in planning,
+which states them in the answer. Shapes and ranges are checked at the doors, meaning here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class DenseModel:
+    """A decoder by its figures; all but ``num_parameters`` and ``hidden_size`` come together or not at all."""
+
+    num_parameters: float
+    num_layers: int | None = None
+    num_query_heads: int | None = None
+    num_kv_heads: int | None = None
+    head_dim: int | None = None
+    hidden_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """A model: exactly one of ``name``, ``hf_config`` and ``dense``."""
+
+    name: str | None = None
+    hf_config: Mapping[str, object] | None = None
+    dense: DenseModel | None = None
+    hf_quantization: Mapping[str, object] | None = None
+    multi_token_prediction: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InlineAccelerator:
+    """An accelerator by its figures, all per device in base units. ``None`` is unknown."""
+
+    title: str = ""
+    peak_dense_flops_per_second: Mapping[str, float] = field(default_factory=dict)
+    peak_sparse_flops_per_second: Mapping[str, float] = field(default_factory=dict)
+    memory_bandwidth_bytes_per_second: float | None = None
+    usable_memory_bytes: float | None = None
+    link_bandwidth_one_way_bytes_per_second: float | None = None
+    num_devices_in_link_domain: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceleratorSpec:
+    """An accelerator: exactly one of ``name`` and ``inline``."""
+
+    name: str | None = None
+    inline: InlineAccelerator | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """A node type of the catalogue."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Number formats; ``None`` is the checkpoint's own."""
+
+    weights: str | None = None
+    kv_cache: str | None = None
+    compute: str | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Parallelism:
+    """How one replica is split over devices."""
+
+    tensor: int = 1
+    pipeline: int = 1
+    expert: int = 1
+    attention_data: int = 1
+
+    @property
+    def num_devices(self) -> int:
+        """Devices of one replica."""
+        return self.tensor * self.pipeline * self.attention_data
+
+    @property
+    def expert_tensor(self) -> int:
+        """Ranks that share each expert: tensor × attention_data / expert."""
+        return self.tensor * self.attention_data // self.expert
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateDecodeRequest:
+    """A decode step to bound."""
+
+    model: ModelSpec
+    accelerator: AcceleratorSpec
+    parallelism: Parallelism = Parallelism()
+    precision: Precision = Precision()
+    batch_size: int | None = None
+    context_tokens: int | None = None
+    memory_utilization_ratio: float | None = None
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateKvMemoryRequest:
+    """A memory budget to draw up."""
+
+    model: ModelSpec
+    accelerator: AcceleratorSpec
+    context_tokens: int
+    parallelism: Parallelism = Parallelism()
+    precision: Precision = Precision()
+    batch_size: int | None = None
+    memory_utilization_ratio: float | None = None
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FitNodeRequest:
+    """Shapes to look for."""
+
+    model: ModelSpec
+    context_tokens: int
+    node: NodeSpec | None = None
+    accelerator: AcceleratorSpec | None = None
+    devices_per_node: int | None = None
+    precision: Precision = Precision()
+    concurrency: int | None = None
+    memory_utilization_ratio: float | None = None
+    max_num_nodes: int | None = None
+    explain: bool = False
+
+
+class Phase(StrEnum):
+    """What a run was doing."""
+
+    TRAINING = "TRAINING"
+    INFERENCE = "INFERENCE"
+    PREFILL = "PREFILL"
+    DECODE = "DECODE"
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeUtilizationRequest:
+    """What a run did."""
+
+    model: ModelSpec
+    accelerator: AcceleratorSpec
+    num_devices: int
+    peak_precision: str
+    phase: Phase
+    tokens_per_second: float
+    sequence_tokens: int | None = None
+    batch_size: int | None = None
+    tokens_include_padding: bool | None = None
+    precision: Precision = Precision()
+    nvml_gpu_utilization_ratio: float | None = None
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which part of a list."""
+
+    page_size: int | None = None
+    page_token: str = ""

@@ -1,0 +1,118 @@
+"""Turns what a request names or describes into what the maths takes: architecture, device, formats, footprint."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from service.architectures import Architecture, UnreadableConfig, read
+from service.catalogue.entries import Catalogue
+from service.planning.decode_step import DecodePlan, decode_plan
+from service.planning.device import Device, resolve_device
+from service.planning.footprint import Footprint, FootprintBuilder
+from service.planning.formats import arithmetic, stored_formats
+from service.planning.model import find_model, read_inline
+from service.planning.requests import AcceleratorSpec, ModelSpec, Parallelism, Precision
+from service.planning.shape import check_shape
+
+_CACHED_PLANS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class SplitModel:
+    """A model kept in given formats and split a given way, with sentences on what was assumed."""
+
+    builder: FootprintBuilder
+    footprint: Footprint
+    notes: tuple[str, ...]
+
+    @property
+    def architecture(self) -> Architecture:
+        """The model."""
+        return self.builder.architecture
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether a sequence keeps anything: not for a bare parameter count."""
+        return bool(self.architecture.layer_kinds)
+
+
+class Resolver:
+    """Resolves against one catalogue.
+
+    What a catalogue name leads to is kept, since the same names come again and again; what a caller sends inline is built
+    afresh. Nothing of a request is kept.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self._named_architecture = lru_cache(maxsize=None)(self._read_named)
+        self._named_device = lru_cache(maxsize=None)(self._resolve_device)
+        self._named_split = lru_cache(maxsize=_CACHED_PLANS)(self._split)
+        self._named_plan = lru_cache(maxsize=_CACHED_PLANS)(self._plan)
+
+    @property
+    def revision(self) -> str:
+        """The catalogue's revision, which every answer carries."""
+        return self.catalogue.revision
+
+    def architecture(self, spec: ModelSpec) -> Architecture:
+        """The model that a request means. InvalidRequest or NotFound where it cannot be read."""
+        return read_inline(spec) if spec.name is None else self.named_architecture(find_model(self.catalogue, spec.name).name)
+
+    def named_architecture(self, name: str) -> Architecture:
+        """The architecture of a model of the catalogue, by its name there."""
+        return self._named_architecture(name)
+
+    def _read_named(self, name: str) -> Architecture:
+        model = self.catalogue.models[name]
+        try:
+            return read(model.hf_config, quantization=model.hf_quantization)
+        except UnreadableConfig as refusal:
+            raise RuntimeError(f"the catalogue's own {name} cannot be read: {refusal}") from refusal
+
+    def device(self, spec: AcceleratorSpec) -> Device:
+        """The accelerator that a request means. NotFound where the catalogue does not know it."""
+        return self._resolve_device(spec) if spec.inline is not None else self._named_device(spec)
+
+    def _resolve_device(self, spec: AcceleratorSpec) -> Device:
+        return resolve_device(self.catalogue, spec)
+
+    def builder(self, spec: ModelSpec, precision: Precision) -> tuple[FootprintBuilder, tuple[str, ...]]:
+        """The model kept in the asked formats, ready to be split, and what was assumed."""
+        architecture = self.architecture(spec)
+        formats, notes = stored_formats(architecture, precision)
+        notes = (*architecture.notes, *notes)
+        if architecture.multi_token_prediction and not spec.multi_token_prediction:
+            notes = (*notes, "multi-token-prediction layers are not loaded")
+        return FootprintBuilder(architecture, formats, spec.multi_token_prediction), notes
+
+    def split(self, spec: ModelSpec, precision: Precision, shape: Parallelism) -> SplitModel:
+        """The model split as asked. InvalidRequest where an engine would refuse the shape."""
+        if spec.name is None:
+            return self._split(spec, precision, shape)
+        return self._named_split(_bare(spec), precision, shape)
+
+    def _split(self, spec: ModelSpec, precision: Precision, shape: Parallelism) -> SplitModel:
+        builder, notes = self.builder(spec, precision)
+        check_shape(builder.architecture, shape)
+        return SplitModel(builder, builder.build(shape), notes)
+
+    def plan(
+        self, model: ModelSpec, accelerator: AcceleratorSpec, precision: Precision, shape: Parallelism
+    ) -> tuple[SplitModel, DecodePlan]:
+        """The split model and its decode step on the device. Unanswerable where a peak that it needs is not known."""
+        if model.name is None or accelerator.name is None:
+            return self._plan(model, accelerator, precision, shape)
+        return self._named_plan(_bare(model), accelerator, precision, shape)
+
+    def _plan(
+        self, model: ModelSpec, accelerator: AcceleratorSpec, precision: Precision, shape: Parallelism
+    ) -> tuple[SplitModel, DecodePlan]:
+        split = self.split(model, precision, shape)
+        device = self.device(accelerator)
+        sums = arithmetic(split.architecture, split.builder.formats, precision, device)
+        return split, decode_plan(split.footprint, device, sums, (*split.notes, *device.notes))
+
+
+def _bare(spec: ModelSpec) -> ModelSpec:
+    """A named model without what could not be hashed; a quantisation block belongs to an inline config."""
+    return replace(spec, hf_quantization=None) if spec.hf_quantization is not None else spec

@@ -1,0 +1,267 @@
+"""What is answered. Field for field the response messages of protos/tonnage/v1, whose comments are the glossary.
+
+Every term of an answer is a field of its own; the doors copy them by name. ``None`` is left out of the message.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.planning.requests import Parallelism
+
+
+class Limit(StrEnum):
+    """A limit on decode."""
+
+    MEMORY_BANDWIDTH = "MEMORY_BANDWIDTH"
+    KV_BANDWIDTH = "KV_BANDWIDTH"
+    KV_CAPACITY = "KV_CAPACITY"
+    COMPUTE = "COMPUTE"
+    INTERCONNECT = "INTERCONNECT"
+
+
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """One way to make something fit."""
+
+    field: str
+    value: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """What is short on each device, by how much, and what would cure it."""
+
+    resource: str
+    required_bytes_per_device: float
+    available_bytes_per_device: float
+    short_bytes_per_device: float
+    description: str
+    cures: tuple[Cure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One formula applied: ``registry[name]`` of the inputs gives the value."""
+
+    name: str
+    expression: str
+    inputs: Mapping[str, float]
+    value: float
+    source: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsedFigure:
+    """A figure that an answer rests on, with where it comes from."""
+
+    name: str
+    value: float
+    unit: str
+    basis: str
+    sources: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Every formula that led to an answer, and the figures that went in."""
+
+    steps: tuple[Step, ...]
+    figures: tuple[UsedFigure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeBound:
+    """The bound on a decode step."""
+
+    step_seconds: float
+    tokens_per_second: float
+    tokens_per_second_per_user: float
+    tokens_per_second_per_device: float
+    weight_bytes: float
+    kv_cache_bytes: float
+    bytes_per_device: float
+    flops: float
+    interconnect_bytes_per_device: float
+    memory_seconds: float
+    compute_seconds: float
+    interconnect_seconds: float
+    arithmetic_intensity_flops_per_byte: float
+    attention_intensity_flops_per_byte: float | None
+    ridge_point_flops_per_byte: float
+    binding_limit: Limit
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeExpectation:
+    """The step to expect on average, still by arithmetic."""
+
+    expected_step_seconds: float
+    expected_tokens_per_second: float
+    expected_tokens_per_second_per_user: float
+    expected_weight_bytes: float
+    expected_memory_seconds: float
+    expected_compute_seconds: float
+    expected_interconnect_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LimitOnset:
+    """From which batch a limit binds."""
+
+    limit: Limit
+    binds_from_batch_size: float | None
+    binds_only_below_context_tokens: float | None
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateDecodeResponse:
+    """The bound on a decode step and what surrounds it."""
+
+    bound: DecodeBound
+    expected: DecodeExpectation
+    limits: tuple[LimitOnset, ...]
+    fits: bool | None
+    shortfall: Shortfall | None
+    num_devices: int
+    assumptions: tuple[str, ...]
+    catalogue_revision: str
+    explanation: Explanation | None = None
+
+
+class BudgetItem(StrEnum):
+    """What takes the memory."""
+
+    USABLE_MEMORY = "USABLE_MEMORY"
+    RESERVE = "RESERVE"
+    WEIGHTS = "WEIGHTS"
+    KV_CACHE = "KV_CACHE"
+    HEADROOM = "HEADROOM"
+
+
+class BudgetBasis(StrEnum):
+    """How sure a line of the budget is."""
+
+    EXACT = "EXACT"
+    MEASURED = "MEASURED"
+    SETTING = "SETTING"
+    CALLER = "CALLER"
+    MARKETED = "MARKETED"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLine:
+    """One line of the memory budget of a device."""
+
+    item: BudgetItem
+    bytes_per_device: float
+    basis: BudgetBasis
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateKvMemoryResponse:
+    """What weights and cache take and what fits."""
+
+    kv_bytes_per_token: float
+    kv_bytes_per_token_per_device: float
+    windowed_kv_bytes_per_token: float
+    state_bytes_per_sequence: float
+    cache_bytes_per_sequence: float
+    cache_bytes_per_sequence_per_device: float
+    kv_cache_bytes: float
+    weight_bytes: float
+    weight_bytes_per_device: float
+    total_parameters: float
+    active_parameters: float
+    max_tokens: float | None
+    max_sequences: float | None
+    budget: tuple[BudgetLine, ...]
+    fits: bool | None
+    shortfall: Shortfall | None
+    num_devices: int
+    assumptions: tuple[str, ...]
+    catalogue_revision: str
+    explanation: Explanation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FitCandidate:
+    """One way to split the model."""
+
+    parallelism: Parallelism
+    num_devices: int
+    num_nodes: int
+    fits: bool
+    max_sequences: float
+    headroom_bytes_per_device: float
+    weight_bytes_per_device: float
+    cache_bytes_per_sequence_per_device: float
+    uneven_pipeline: bool
+    partial_node: bool
+    shortfall: Shortfall | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FitNodeResponse:
+    """All shapes, and the smallest that fits."""
+
+    fits: bool
+    smallest: FitCandidate | None
+    candidates: tuple[FitCandidate, ...]
+    accelerator: str
+    devices_per_node: int
+    summary: str
+    assumptions: tuple[str, ...]
+    catalogue_revision: str
+    explanation: Explanation | None = None
+
+
+class UtilizationBasis(StrEnum):
+    """Which operations are counted against which peak."""
+
+    MFU_6N = "MFU_6N"
+    MFU_6N_ATTENTION_FULL = "MFU_6N_ATTENTION_FULL"
+    MFU_6N_ATTENTION_CAUSAL = "MFU_6N_ATTENTION_CAUSAL"
+    HFU_6N_FULL_RECOMPUTATION = "HFU_6N_FULL_RECOMPUTATION"
+    HFU_6N_ATTENTION_FULL_FULL_RECOMPUTATION = "HFU_6N_ATTENTION_FULL_FULL_RECOMPUTATION"
+    HFU_6N_ATTENTION_FULL_SELECTIVE_RECOMPUTATION = "HFU_6N_ATTENTION_FULL_SELECTIVE_RECOMPUTATION"
+    MFU_6N_SPARSE_PEAK = "MFU_6N_SPARSE_PEAK"
+    MFU_6N_TOTAL_PARAMETERS = "MFU_6N_TOTAL_PARAMETERS"
+    MFU_6N_WITHOUT_EMBEDDING = "MFU_6N_WITHOUT_EMBEDDING"
+    MFU_2N = "MFU_2N"
+    MFU_2N_ATTENTION_FULL = "MFU_2N_ATTENTION_FULL"
+    MFU_2N_ATTENTION_CAUSAL = "MFU_2N_ATTENTION_CAUSAL"
+    MFU_2N_SPARSE_PEAK = "MFU_2N_SPARSE_PEAK"
+    MFU_2N_TOTAL_PARAMETERS = "MFU_2N_TOTAL_PARAMETERS"
+    MFU_2N_WITHOUT_EMBEDDING = "MFU_2N_WITHOUT_EMBEDDING"
+    MBU = "MBU"
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    """One utilisation on one basis."""
+
+    basis: UtilizationBasis
+    ratio: float
+    valid: bool
+    achieved_per_second: float
+    peak_per_second: float
+    description: str
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeUtilizationResponse:
+    """Every utilisation, and the one to quote."""
+
+    utilizations: tuple[Utilization, ...]
+    recommended_basis: UtilizationBasis
+    statement: str
+    num_active_parameters: float
+    assumptions: tuple[str, ...]
+    catalogue_revision: str
+    explanation: Explanation | None = None

@@ -1,0 +1,120 @@
+"""Which ways to split a model an engine accepts, and how pipeline stages cut its layers."""
+
+from collections.abc import Iterator
+
+from service.architectures import Architecture
+from service.architectures.architecture import Role
+from service.planning.errors import InvalidRequest, Violation
+from service.planning.requests import Parallelism
+
+#: Engines pad the vocabulary to a multiple of this before they divide it (vLLM, vocab_parallel_embedding.py).
+VOCABULARY_PADDING = 64
+
+
+def check_shape(architecture: Architecture, shape: Parallelism) -> None:
+    """InvalidRequest with every reason for which an engine would refuse the shape."""
+    violations = tuple(shape_violations(architecture, shape))
+    if violations:
+        raise InvalidRequest(*violations)
+
+
+def shape_violations(architecture: Architecture, shape: Parallelism) -> Iterator[Violation]:
+    """Every reason for which an engine would refuse to split the model this way."""
+    yield from _tensor_violations(architecture, shape.tensor)
+    yield from _pipeline_violations(architecture, shape.pipeline)
+    yield from _expert_violations(architecture, shape)
+
+
+def _tensor_violations(architecture: Architecture, tensor: int) -> Iterator[Violation]:
+    if tensor == 1:
+        return
+    field = "parallelism.tensor"
+    shapes = {kind.attention for kind in architecture.layer_kinds if kind.attention is not None}
+    for heads in sorted({shape.num_query_heads for shape in shapes}):
+        if heads % tensor:
+            yield Violation(field, f"{tensor} ranks do not divide {heads} query heads", _divisors_of(heads))
+    for heads in sorted({shape.num_kv_heads for shape in shapes if shape.kv_lora_rank is None}):
+        if heads % tensor and tensor % heads:
+            reason = f"{heads} KV heads can be neither divided over {tensor} ranks nor copied to equally many of them"
+            yield Violation(field, reason, "choose a divisor or a multiple of the KV heads")
+    padded = -(-architecture.vocab_size // VOCABULARY_PADDING) * VOCABULARY_PADDING
+    if padded % tensor:
+        yield Violation(field, f"{tensor} ranks do not divide the padded vocabulary of {padded}", _divisors_of(padded))
+    if architecture.intermediate_size:
+        yield from _width_violations(architecture, architecture.intermediate_size, tensor, field, "MLP width")
+
+
+def _width_violations(architecture: Architecture, width: int, ranks: int, field: str, what: str) -> Iterator[Violation]:
+    """A width must divide over the ranks, and block-quantised weights cannot be cut inside a block."""
+    block = architecture.weight_block_size
+    if width % ranks:
+        yield Violation(field, f"{ranks} ranks do not divide the {what} of {width}", _divisors_of(width))
+    elif block and (width // ranks) % block:
+        reason = f"{ranks} ranks cut the {what} of {width} inside a quantisation block of {block}"
+        yield Violation(field, reason, f"each rank's share must be a multiple of {block}")
+
+
+def _pipeline_violations(architecture: Architecture, pipeline: int) -> Iterator[Violation]:
+    if pipeline == 1:
+        return
+    field = "parallelism.pipeline"
+    if not architecture.num_layers:
+        yield Violation(field, "the model is given without layers, which pipeline stages divide", "give num_layers")
+    elif pipeline > architecture.num_layers:
+        reason = f"{pipeline} stages are more than the model's {architecture.num_layers} layers"
+        yield Violation(field, reason, "every stage needs a layer")
+
+
+def _expert_violations(architecture: Architecture, shape: Parallelism) -> Iterator[Violation]:
+    experts = architecture.experts
+    if experts is None:
+        if shape.expert > 1:
+            yield Violation("parallelism.expert", "the model has no routed experts", "leave it out")
+        if shape.attention_data > 1:
+            reason = "data-parallel attention shares routed experts, of which the model has none"
+            yield Violation("parallelism.attention_data", reason, "leave it out and run several replicas instead")
+        return
+    ranks = shape.tensor * shape.attention_data
+    if ranks % shape.expert:
+        reason = f"{shape.expert} expert groups do not divide {ranks} ranks (tensor × attention_data)"
+        yield Violation("parallelism.expert", reason, _divisors_of(ranks))
+        return
+    if experts.num_experts % shape.expert:
+        reason = f"{shape.expert} groups do not divide {experts.num_experts} experts"
+        yield Violation("parallelism.expert", reason, _divisors_of(experts.num_experts))
+    width, sharers = experts.intermediate_size, shape.expert_tensor
+    field = "parallelism.tensor" if shape.expert == 1 else "parallelism.expert"
+    yield from _width_violations(architecture, width, sharers, field, "expert width")
+
+
+def _divisors_of(number: int, limit: int = 1024) -> str:
+    divisors = [str(candidate) for candidate in range(1, min(number, limit) + 1) if number % candidate == 0]
+    return f"choose one of {', '.join(divisors)}"
+
+
+def stage_layers(num_layers: int, pipeline: int) -> tuple[int, ...]:
+    """How many layers each stage gets, first to last.
+
+    Where they do not divide evenly, the stages before the last get one more each, from the back, since the last also holds the
+    lm_head (vLLM, distributed/utils.py, get_pp_indices).
+
+    >>> stage_layers(61, 2)
+    (31, 30)
+    >>> stage_layers(61, 4)
+    (15, 15, 16, 15)
+    """
+    base, extra = divmod(num_layers, pipeline)
+    counts = [base] * pipeline
+    for back in range(extra):
+        counts[pipeline - 2 - back] += 1
+    return tuple(counts)
+
+
+def is_even(architecture: Architecture, pipeline: int) -> bool:
+    """Whether the layers divide evenly over the stages."""
+    return pipeline == 1 or architecture.num_layers % pipeline == 0
+
+
+def is_first_stage(role: Role) -> bool:
+    """Whether a tensor outside the layers stands before the first of them (embedding, vision tower)."""
+    return role in {Role.EMBEDDING, Role.PER_LAYER_EMBEDDING, Role.VISION}

@@ -1,0 +1,359 @@
+"""Every metric and log name of the service, in one place.
+
+Nothing here is global: a ``Telemetry`` owns its registry, so that tests and processes do not share counts. What the hot
+path touches is bound at start (``rpc``, ``route``), so that counting a request looks no label up. Names follow what
+dashboards know: ``grpc_server_…`` as the Go and Java interceptors have them, ``http_server_…`` beside them for REST,
+``tonnage_…`` for what is ours. Durations are in seconds. This module imports nothing of ours.
+"""
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from time import perf_counter
+from typing import Any, Final, Literal
+
+import orjson
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+#: Names of our loggers. The cache, which imports nothing of ours, logs as ``service.cache.…``.
+SERVER_LOG: Final = "tonnage.server"  # start, addresses, drain, stop
+REQUEST_LOG: Final = "tonnage.request"  # what went wrong in a request; a bug's cause stands only here
+CATALOGUE_LOG: Final = "tonnage.catalogue"  # what was loaded, from where
+
+#: The label of whatever matches no RPC or no route. A caller must not be able to make series by inventing paths.
+UNKNOWN: Final = "unknown"
+
+RpcType = Literal["unary", "server_stream", "client_stream", "bidi_stream"]
+Door = Literal["grpc", "rest"]
+
+#: Codes that RPCs are known to end in: exposed as zero from the start, so that the first one shows as a rate.
+_EXPECTED_CODES: Final = (
+    "OK",
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "FAILED_PRECONDITION",
+    "RESOURCE_EXHAUSTED",
+    "INTERNAL",
+)
+_CACHE_TIERS: Final = ("local", "redis")
+_BREAKER_STATES: Final = {"closed": 0, "half_open": 1, "open": 2}
+
+#: A cache hit takes about 100 µs from door to door, a fleet plan tens of milliseconds, a long sweep seconds.
+_HANDLING_BUCKETS: Final = (2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 5e-2, 0.25, 1.0, 5.0)
+#: A point takes 20–30 µs; what takes more than 500 µs goes to Redis.
+_PLANNING_BUCKETS: Final = (2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RpcName:
+    """One method of a gRPC service, as the descriptors name it: ``tonnage.v1.CapacityService``, ``EstimateDecode``."""
+
+    service: str
+    method: str
+    type: RpcType = "unary"
+
+    @property
+    def path(self) -> str:
+        """The name as it goes over the wire: ``/tonnage.v1.CapacityService/EstimateDecode``."""
+        return f"/{self.service}/{self.method}"
+
+
+class _Bound(dict[Any, Counter]):
+    """Children of one counter by what tells them apart; those known are bound at once, others on first use.
+
+    Only for keys out of a closed set: status codes, our own RPCs.
+    """
+
+    __slots__ = ("_bind",)
+
+    def __init__(self, bind: Callable[[Any], Counter], known: Iterable[object]) -> None:
+        self._bind = bind
+        super().__init__((key, bind(key)) for key in known)
+
+    def __missing__(self, key: object) -> Counter:
+        child = self[key] = self._bind(key)
+        return child
+
+
+@dataclass(frozen=True, slots=True)
+class RpcMetrics:
+    """What is counted of one RPC at the gRPC door, and of its planning at either door."""
+
+    planning_seconds: Histogram
+    _started: Counter
+    _handled: _Bound
+    _handling_seconds: Histogram
+    _in_flight: Gauge
+
+    def begin(self) -> float:
+        """Count a call as started; returns the clock, in seconds, to hand to ``end``."""
+        self._started.inc()
+        self._in_flight.inc()
+        return perf_counter()
+
+    def end(self, begun: float, code: str = "OK") -> None:
+        """Count the call as handled with a gRPC status code, by its name in capitals (``NOT_FOUND``)."""
+        self._handling_seconds.observe(perf_counter() - begun)
+        self._handled[code].inc()
+        self._in_flight.dec()
+
+
+@dataclass(frozen=True, slots=True)
+class RouteMetrics:
+    """What is counted of one REST route."""
+
+    _requests: _Bound
+    _duration_seconds: Histogram
+    _in_flight: Gauge
+
+    def begin(self) -> float:
+        """Count a request as in flight; returns the clock, in seconds, to hand to ``end``."""
+        self._in_flight.inc()
+        return perf_counter()
+
+    def end(self, begun: float, code: int = 200) -> None:
+        """Count the request as answered with an HTTP status code."""
+        self._duration_seconds.observe(perf_counter() - begun)
+        self._requests[code].inc()
+        self._in_flight.dec()
+
+
+class CacheMetrics:
+    """Counts what the cache does: satisfies ``service.cache.port.Observer`` without importing it.
+
+    Each look-up is one hit or one miss, so that their sum is the number of look-ups; errors are counted beside them.
+    """
+
+    def __init__(self, registry: CollectorRegistry, methods: Iterable[str]) -> None:
+        requests = Counter(
+            "tonnage_cache_requests_total",
+            "Look-ups in a cache tier, by outcome: hit or miss.",
+            ("tier", "rpc", "outcome"),
+            registry=registry,
+        )
+        self._errors = Counter(
+            "tonnage_cache_errors_total",
+            "Times a cache tier could not be used or held something unusable.",
+            ("tier", "rpc", "kind"),
+            registry=registry,
+        )
+        self._breaker = Gauge(
+            "tonnage_cache_breaker_state",
+            "Circuit breaker in front of Redis: 0 closed (in use), 1 half open (probing), 2 open (not asked).",
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
+        keys = [(tier, rpc) for tier in _CACHE_TIERS for rpc in methods]
+        self._hits = _Bound(lambda key: requests.labels(*key, "hit"), keys)
+        self._misses = _Bound(lambda key: requests.labels(*key, "miss"), keys)
+
+    def hit(self, tier: str, rpc: str) -> None:
+        """A tier (local, redis) had the answer."""
+        self._hits[tier, rpc].inc()
+
+    def miss(self, tier: str, rpc: str) -> None:
+        """A tier did not have the answer, or was not asked."""
+        self._misses[tier, rpc].inc()
+
+    def error(self, tier: str, rpc: str, kind: str) -> None:
+        """A tier could not be used; rare enough to look its labels up."""
+        self._errors.labels(tier, rpc, kind).inc()
+
+    def breaker_changed(self, state: str) -> None:
+        """The breaker moved to closed, half_open or open."""
+        self._breaker.set(_BREAKER_STATES[state])
+
+
+class _Families:
+    """The metrics of both doors, before they are bound to an RPC or a route."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        seconds = partial(Histogram, registry=registry, buckets=_HANDLING_BUCKETS)
+        planning = partial(Histogram, registry=registry, buckets=_PLANNING_BUCKETS)
+        rpc, route = ("grpc_type", "grpc_service", "grpc_method"), ("method", "route")
+
+        self.started = counter("grpc_server_started_total", "RPCs started.", rpc)
+        self.handled = counter("grpc_server_handled_total", "RPCs completed, by status code.", (*rpc, "grpc_code"))
+        self.handling = seconds("grpc_server_handling_seconds", "Time from the start of an RPC to its status.", rpc)
+
+        self.requests = counter("http_server_requests_total", "HTTP requests, by status code.", (*route, "code"))
+        self.duration = seconds("http_server_request_duration_seconds", "Time from HTTP request to answer.", route)
+
+        self.planning = planning("tonnage_planning_seconds", "Time to compute an answer that no cache held.", ("rpc",))
+        self.in_flight = gauge(
+            "tonnage_in_flight_requests", "Requests being worked on, by door.", ("door",), multiprocess_mode="livesum"
+        )
+        self.shed = counter("tonnage_shed_requests_total", "Requests refused, too many being in flight.", ("door",))
+
+
+class Telemetry:
+    """All metrics of one process, in one registry of their own.
+
+    Args:
+        rpcs: every RPC served, from the descriptors.
+        version: of the code.
+        registry: where the metrics are kept; a new one when not given.
+    """
+
+    def __init__(
+        self, rpcs: Iterable[RpcName] = (), *, version: str, registry: CollectorRegistry | None = None
+    ) -> None:
+        self.registry = CollectorRegistry(auto_describe=False) if registry is None else registry
+        self._families = _Families(self.registry)
+        names = tuple(rpcs)
+        self._unknown_rpc = self._bind(RpcName(UNKNOWN, UNKNOWN), expected=())
+        self._rpcs: Mapping[str, RpcMetrics] = {name.path: self._bind(name, _EXPECTED_CODES) for name in names}
+        self._routes: dict[tuple[str, str], RouteMetrics] = {}
+        self._shed = {door: self._families.shed.labels(door) for door in ("grpc", "rest")}
+        self.cache = CacheMetrics(self.registry, dict.fromkeys(name.method for name in names))
+        self._info("tonnage_build_info", "The code that runs, as labels; always 1.", version=version)
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+
+    def _bind(self, name: RpcName, expected: Iterable[str]) -> RpcMetrics:
+        families, labels = self._families, (name.type, name.service, name.method)
+        return RpcMetrics(
+            planning_seconds=families.planning.labels(name.method),
+            _started=families.started.labels(*labels),
+            _handled=_Bound(lambda code: families.handled.labels(*labels, code), expected),
+            _handling_seconds=families.handling.labels(*labels),
+            _in_flight=families.in_flight.labels("grpc"),
+        )
+
+    def _info(self, name: str, documentation: str, **labels: str) -> None:
+        # A gauge, not prometheus_client's Info: that one does not work with several processes.
+        gauge = Gauge(name, documentation, tuple(labels), registry=self.registry, multiprocess_mode="livemax")
+        gauge.labels(*labels.values()).set(1)
+
+    def rpc(self, path: str) -> RpcMetrics:
+        """The bound metrics of an RPC by its path on the wire; those of ``unknown`` for a path nobody serves."""
+        return self._rpcs.get(path, self._unknown_rpc)
+
+    def route(self, method: str, route: str) -> RouteMetrics:
+        """The metrics of a REST route, bound on first call: call it when mounting, with the route's template.
+
+        Never pass a path as a caller sent it; ``UNKNOWN`` stands for those that match no route.
+        """
+        key = (method, route)
+        if key not in self._routes:
+            families = self._families
+            self._routes[key] = RouteMetrics(
+                _requests=_Bound(lambda code: families.requests.labels(*key, code), (200,)),
+                _duration_seconds=families.duration.labels(*key),
+                _in_flight=families.in_flight.labels("rest"),
+            )
+        return self._routes[key]
+
+    def shed(self, door: Door) -> None:
+        """Count a request refused because too many were in flight."""
+        self._shed[door].inc()
+
+    def catalogue_loaded(self, *, revision: str, version: str) -> None:
+        """Expose which catalogue the answers come from. Call it once, after loading."""
+        self._info(
+            "tonnage_catalogue_info", "The catalogue loaded, as labels; always 1.", revision=revision, version=version
+        )
+
+    def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        """The body and content type of ``/metrics``, in the format that the Accept header prefers.
+
+        With several processes behind one port, a scrape reaches any one of them. Where ``PROMETHEUS_MULTIPROC_DIR``
+        was set before this module was imported, every process counts into files there, and this adds them up.
+        """
+        source: Collector = self.registry
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            source = MultiProcessCollector(CollectorRegistry())  # type: ignore[no-untyped-call]
+        encode, content_type = choose_encoder(accept)
+        return encode(_WithoutCreated(source)), content_type
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutCreated:
+    """Leaves out the ``_created`` twin of every counter and histogram: half of all lines, and no dashboard reads them.
+
+    prometheus_client has a switch for it, but a global one.
+    """
+
+    source: Collector
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self.source.collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
+
+
+#: What every log record has anyway; whatever else it has came in by ``extra`` and is printed.
+_RECORD_FIELDS: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+#: user:password@ in an address.
+_CREDENTIALS: Final = re.compile(r"://[^\s/\"']+@")
+_HANDLER: Final = "tonnage"
+
+
+class _Formatter(logging.Formatter):
+    """Common to both formats: UTC times, fields given as ``extra``, and no credentials in whatever is written."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return _CREDENTIALS.sub("://***@", self.line(record))
+
+    def line(self, record: logging.LogRecord) -> str:
+        raise NotImplementedError
+
+    @staticmethod
+    def fields(record: logging.LogRecord) -> dict[str, object]:
+        return {key: value for key, value in record.__dict__.items() if key not in _RECORD_FIELDS}
+
+    @staticmethod
+    def time(record: logging.LogRecord) -> str:
+        return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+    def trace(self, record: logging.LogRecord) -> str:
+        return self.formatException(record.exc_info) if record.exc_info else ""
+
+
+class _TextFormatter(_Formatter):
+    def line(self, record: logging.LogRecord) -> str:
+        # A caller's text must not be able to pass for a line of its own.
+        message = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
+        fields = "".join(f" {key}={value!r}" for key, value in self.fields(record).items())
+        line = f"{self.time(record)} {record.levelname:<7} {record.name}: {message}{fields}"
+        return "\n".join(filter(None, (line, self.trace(record))))
+
+
+class _JsonFormatter(_Formatter):
+    def line(self, record: logging.LogRecord) -> str:
+        entry: dict[str, object] = {
+            "time": self.time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        entry |= self.fields(record)
+        if record.exc_info:
+            entry["exception"] = self.trace(record)
+        return orjson.dumps(entry, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def configure_logging(level: Literal["debug", "info", "warning", "error"], format: Literal["text", "json"]) -> None:
+    """Write all log records of this level and above to standard error, one line each, ours and the libraries' alike.
+
+    Calling it again replaces what the first call set up.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.set_name(_HANDLER)
+    handler.setFormatter(_JsonFormatter() if format == "json" else _TextFormatter())
+    root = logging.getLogger()
+    for previous in [each for each in root.handlers if each.get_name() == _HANDLER]:
+        root.removeHandler(previous)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
