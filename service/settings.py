@@ -23,11 +23,12 @@ LogFormat = Literal["text", "json"]
 
 #: Kubernetes puts variables of this form into every pod of a namespace that has a Service named tonnage or tonnage-…:
 #: TONNAGE_SERVICE_HOST, TONNAGE_GRPC_SERVICE_PORT_HTTP, TONNAGE_PORT_8080_TCP_ADDR. Nobody typed them: passed over.
-_SERVICE_LINK: Final = re.compile(
-    r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
-)
+_SERVICE_LINK: Final = re.compile(r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 #: So are TONNAGE_PORT and TONNAGE_HTTP_PORT (from a Service named tonnage-http), which only their values give away.
 _SERVICE_LINK_VALUE: Final = re.compile(r"(tcp|udp|sctp)://")
+
+#: What the command line reads. A shell that has it set may start the service too.
+_CLIENT_VARIABLES: Final = ("TONNAGE_SERVER",)
 
 _REDIS_SCHEMES: Final = ("redis", "rediss", "unix")
 _TRUE: Final = ("true", "1", "yes", "on")
@@ -148,9 +149,7 @@ class Settings:
     host: str = _knob("127.0.0.1", "address to listen on, for both doors; 0.0.0.0 or :: opens them to the network")
     http_port: int = _knob(8080, "port for REST, MCP, metrics and docs; 0 takes any free one", minimum=0, maximum=65535)
     grpc_port: int = _knob(50051, "port for gRPC; 0 takes any free one", minimum=0, maximum=65535)
-    processes: int = _knob(
-        1, "worker processes sharing the ports; in Kubernetes leave 1, add pods", minimum=1, maximum=256
-    )
+    processes: int = _knob(1, "worker processes sharing the ports; in Kubernetes leave 1, add pods", minimum=1, maximum=256)
     drain_seconds: float = _knob(
         10.0, "after SIGTERM, how long running requests may take to finish", unit="seconds", minimum=0, maximum=3600
     )
@@ -260,15 +259,12 @@ def _variables(cls: type[Settings]) -> dict[str, tuple[str, Knob]]:
 
 def _given(environ: Mapping[str, str]) -> dict[str, str]:
     """Our variables that somebody set to something."""
-    return {
-        name: value.strip()
-        for name, value in environ.items()
-        if name.startswith(PREFIX) and value.strip() and not _is_service_link(name.removeprefix(PREFIX), value)
-    }
+    ours = {name: value.strip() for name, value in environ.items() if name.startswith(PREFIX)}
+    return {name: value for name, value in ours.items() if value and not _is_meant_for_another(name, value)}
 
 
-def _is_service_link(name: str, value: str) -> bool:
-    if _SERVICE_LINK.fullmatch(name):
+def _is_meant_for_another(name: str, value: str) -> bool:
+    if name in _CLIENT_VARIABLES or _SERVICE_LINK.fullmatch(name.removeprefix(PREFIX)):
         return True
     return name.endswith("PORT") and _SERVICE_LINK_VALUE.match(value) is not None
 

@@ -206,9 +206,7 @@ class Telemetry:
         registry: where the metrics are kept; a new one when not given.
     """
 
-    def __init__(
-        self, rpcs: Iterable[RpcName] = (), *, version: str, registry: CollectorRegistry | None = None
-    ) -> None:
+    def __init__(self, rpcs: Iterable[RpcName] = (), *, version: str, registry: CollectorRegistry | None = None) -> None:
         self.registry = CollectorRegistry(auto_describe=False) if registry is None else registry
         self._families = _Families(self.registry)
         names = tuple(rpcs)
@@ -261,9 +259,7 @@ class Telemetry:
 
     def catalogue_loaded(self, *, revision: str, version: str) -> None:
         """Expose which catalogue the answers come from. Call it once, after loading."""
-        self._info(
-            "tonnage_catalogue_info", "The catalogue loaded, as labels; always 1.", revision=revision, version=version
-        )
+        self._info("tonnage_catalogue_info", "The catalogue loaded, as labels; always 1.", revision=revision, version=version)
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
         """The body and content type of ``/metrics``, in the format that the Accept header prefers.

@@ -1,5 +1,6 @@
 import dataclasses
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,13 @@ def test_what_kubernetes_sets_for_a_service_named_tonnage_is_passed_over(variabl
     assert Settings() == Settings.from_environment({variable: value})
 
 
+def test_what_the_command_line_reads_does_not_stop_the_service(repository_root: Path) -> None:
+    client = repository_root / "clients" / "python" / "tonnage"
+    read = {name for path in client.rglob("*.py") for name in re.findall(r"TONNAGE_[A-Z_]+", path.read_text("utf-8"))}
+    assert read
+    assert Settings() == Settings.from_environment(dict.fromkeys(read, "localhost:50051"))
+
+
 def test_both_doors_on_one_port_are_refused() -> None:
     (problem,) = problems(TONNAGE_HTTP_PORT="9000", TONNAGE_GRPC_PORT="9000")
     assert "both 9000" in problem
@@ -154,9 +162,7 @@ def test_both_doors_on_one_port_are_refused() -> None:
 def test_the_table_lists_every_variable_with_default_unit_and_meaning() -> None:
     lines = Settings.describe().splitlines()
     assert ["variable", "default", "unit", "meaning"] == lines[0].split()
-    assert [f"TONNAGE_{each.name.upper()}" for each in dataclasses.fields(Settings)] == [
-        line.split()[0] for line in lines[1:]
-    ]
+    assert [f"TONNAGE_{each.name.upper()}" for each in dataclasses.fields(Settings)] == [line.split()[0] for line in lines[1:]]
     (drain,) = (line for line in lines if line.startswith("TONNAGE_DRAIN_SECONDS "))
     assert ["TONNAGE_DRAIN_SECONDS", "10.0", "seconds", "after"] == drain.split()[:4]
     (level,) = (line for line in lines if line.startswith("TONNAGE_LOG_LEVEL "))

@@ -99,6 +99,8 @@ class AttentionShape:
     query_key_head_dim: int
     value_head_dim: int
     window_tokens: int | None = None  # at most so many earlier tokens are attended (window, chunk, sparse top-k)
+    tokens_per_compressed_entry: int | None = None  # besides: one entry for every so many tokens (DeepSeek-V4)
+    max_compressed_entries: int | None = None  # of which an indexer picks at most so many; None attends to all
     kv_lora_rank: int | None = None
     rope_head_dim: int | None = None
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypedDict
 
-from service.architectures.architecture import Architecture, Experts, FeedForward, Role
+from service.architectures.architecture import Architecture, Experts, FeedForward, Role, Split
 from service.architectures.assembly import Model, Source, assemble
 from service.architectures.attention import AttentionTraits, grouped_query_attention, read_heads
 from service.architectures.feed_forward import ExpertBlock, Mlp, dense, expert_weights, mlp_weights, read_experts
@@ -34,14 +34,20 @@ class ExpertTraits:
     shared: Literal["", "count", "width", "width_gated", "one"] = ""
     shared_module: str = "shared_experts"
     shared_width_key: str = "shared_expert_intermediate_size"
-    dense_beside: bool = False  # a dense MLP runs beside the experts in every layer (Grok-2, Arctic)
+    latent_key: str = ""  # the width that experts read and write, where it is not hidden_size
+    latent_names: tuple[str, str] = ("", "")  # the projections to and from it
+    beside: Callable[[Fields, int], tuple[Weight, ...]] | None = None  # what else runs beside the experts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What a family's standard decoder adds to the plain one."""
+    """What a family's standard decoder adds to the plain one.
+
+    ``adapt`` turns what the family says in its own way into the usual keys ("multi_query": true into one KV head).
+    """
 
     reader: str
+    adapt: Callable[[Fields], Mapping[str, object]] | None = None
     defaults: Mapping[str, object] = field(default_factory=dict)
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     attention: str = "self_attn"
@@ -53,11 +59,13 @@ class Dialect:
     mlp_bias: Switch = False
     qk_norm: Literal["", "head", "all"] = ""
     qk_norm_switch: Switch = True
+    qk_norm_bias: bool = False
     norm_bias: Switch = False
-    norms: int = 2  # in a layer
+    norms: int | Callable[[Fields], int] = 2  # in a layer
     norm_weights: bool = True  # False: norms without parameters (OLMo)
-    final_norm: bool = True
+    final_norm: Switch = True
     embedding_norm: bool = False
+    embedding_key: str = ""  # the key of an embedding width other than hidden_size
     positions: int | None = None  # learned position table: this many rows beyond max_position_embeddings
     lm_head_bias: Switch = False
     sinks: bool = False
@@ -65,10 +73,13 @@ class Dialect:
     mixing: "Callable[[Fields, Dialect, int], list[Part]] | None" = None  # None: softmax attention with windows
     experts: ExpertTraits | None = None
     intermediate: Callable[[Fields], int] | None = None
+    layer_additions: Callable[[Fields], tuple[Weight, ...]] | None = None  # besides mixing, feeding and norms
+    outer_additions: Callable[[Fields], tuple[Weight, ...]] | None = None  # besides embeddings and final norm
 
     def fields(self, text: Fields) -> Fields:
         """The text section seen through this family's defaults and names."""
-        return text.with_defaults(self.defaults, self.aliases)
+        seen = text.with_defaults(self.defaults, self.aliases)
+        return seen if self.adapt is None else seen.with_values(self.adapt(seen))
 
 
 def on(fields: Fields, switch: Switch) -> bool:
@@ -96,6 +107,7 @@ def read_decoder(source: Source, dialect: Dialect, *, towers: tuple[Weight, ...]
             layers=layers,
             tied=tied(source, fields),
             outer=(*outer_weights(fields, dialect, hidden), *towers),
+            embedding_size=fields.maybe_count(dialect.embedding_key) if dialect.embedding_key else None,
             lm_head_bias=on(fields, dialect.lm_head_bias),
             experts=experts,
             intermediate_size=mlp.intermediate_size if mlp is not None else None,
@@ -142,15 +154,18 @@ def attention_traits(fields: Fields, dialect: Dialect) -> AttentionTraits:
         qkv_bias=on(fields, dialect.qkv_bias),
         o_bias=on(fields, dialect.o_bias),
         qk_norm=dialect.qk_norm if on(fields, dialect.qk_norm_switch) else "",
+        qk_norm_bias=dialect.qk_norm_bias,
         sinks=dialect.sinks,
     )
 
 
 def layer_norms(fields: Fields, dialect: Dialect, hidden: int) -> tuple[Weight, ...]:
-    """The norms around attention and MLP."""
-    if not dialect.norm_weights or dialect.norms == 0:
-        return ()
-    return (norm("norms", hidden * dialect.norms, bias=on(fields, dialect.norm_bias)),)
+    """The norms around attention and MLP, and whatever else every layer has."""
+    additions = dialect.layer_additions(fields) if dialect.layer_additions else ()
+    if not dialect.norm_weights:
+        return additions
+    number = dialect.norms if isinstance(dialect.norms, int) else dialect.norms(fields)
+    return (norm("norms", hidden * number, bias=on(fields, dialect.norm_bias)), *additions)
 
 
 def outer_weights(fields: Fields, dialect: Dialect, hidden: int) -> tuple[Weight, ...]:
@@ -162,8 +177,10 @@ def outer_weights(fields: Fields, dialect: Dialect, hidden: int) -> tuple[Weight
         weights.append(vector("embed_positions", Role.EMBEDDING, rows * hidden))
     if dialect.embedding_norm:
         weights.append(norm("embedding_norm", hidden, bias=bias))
-    if dialect.final_norm and dialect.norm_weights:
+    if on(fields, dialect.final_norm) and dialect.norm_weights:
         weights.append(norm("norm", hidden, bias=bias))
+    if dialect.outer_additions is not None:
+        weights += dialect.outer_additions(fields)
     return tuple(weights)
 
 
@@ -219,9 +236,22 @@ def expert_part(fields: Fields, traits: ExpertTraits, hidden: int, experts: Expe
         gated=traits.gated,
         bias=traits.bias,
         router_bias=on(fields, traits.router_bias),
+        expert_hidden_size=fields.maybe_count(traits.latent_key) if traits.latent_key else None,
     )
     weights = expert_weights(block) + _shared(fields, traits, hidden, experts)
+    if block.expert_hidden_size is not None:
+        weights += _latent_projections(traits, hidden, block.expert_hidden_size)
+    if traits.beside is not None:
+        weights += traits.beside(fields, hidden)
     return Part(weights=weights, feed_forward=FeedForward.EXPERTS)
+
+
+def _latent_projections(traits: ExpertTraits, hidden: int, latent: int) -> tuple[Weight, ...]:
+    down, up = (f"{traits.module}.{name}" for name in traits.latent_names)
+    return (
+        matrix(down, Role.MLP, hidden, latent, Split.REPLICATED),
+        matrix(up, Role.MLP, latent, hidden, Split.REPLICATED),
+    )
 
 
 def _shared(fields: Fields, traits: ExpertTraits, hidden: int, experts: Experts) -> tuple[Weight, ...]:
@@ -234,10 +264,10 @@ def _shared(fields: Fields, traits: ExpertTraits, hidden: int, experts: Experts)
         width = experts.intermediate_size
     else:
         width = fields.count(traits.shared_width_key, 0, at_least=0)
-    if width == 0:
+    if width == 0 or fields.given("n_shared_experts") == 0:
         return ()
     weights = mlp_weights(Mlp(hidden, width, traits.gated, False, module, traits.names), Role.SHARED_EXPERTS)
     if traits.shared != "width_gated":
         return weights
-    gate = Weight(f"{module}_gate", Role.SHARED_EXPERTS, matrix("", Role.MLP, 1, 1).split, hidden, 1, quantizable=False)
+    gate = Weight(f"{module}_gate", Role.SHARED_EXPERTS, Split.REPLICATED, hidden, 1, quantizable=False)
     return (*weights, gate)

@@ -21,7 +21,8 @@ class Mlp:
 
 def mlp_weights(mlp: Mlp, role: Role = Role.MLP) -> tuple[Weight, ...]:
     """The matrices of an MLP: inputs by columns, output by rows."""
-    gate, up, down = (f"{mlp.module}.{name}" for name in mlp.names)
+    within = f"{mlp.module}." if mlp.module else ""
+    gate, up, down = (f"{within}{name}" for name in mlp.names)
     hidden, width = mlp.hidden_size, mlp.intermediate_size
     weights = [matrix(gate, role, hidden, width)] if mlp.gated else []
     weights += [matrix(up, role, hidden, width), matrix(down, role, width, hidden)]
@@ -57,11 +58,12 @@ def expert_weights(block: ExpertBlock) -> tuple[Weight, ...]:
     number, width = block.experts.num_experts, block.experts.intermediate_size
     hidden = block.expert_hidden_size or block.hidden_size
     outputs = block.router_outputs or number
-    at = f"{block.module}.experts"
+    within = f"{block.module}." if block.module else ""
+    at = f"{within}experts"
     gate, up, down = (f"{at}.{name}" for name in block.names)
-    weights = [router(f"{block.module}.{block.router}", block.hidden_size, outputs)]
+    weights = [router(f"{within}{block.router}", block.hidden_size, outputs)]
     if block.router_bias:
-        weights.append(vector(f"{block.module}.{block.router}.bias", Role.ROUTER, outputs))
+        weights.append(vector(f"{within}{block.router}.bias", Role.ROUTER, outputs))
     if block.gated:
         weights.append(_expert(gate, number, hidden, width))
     weights += [_expert(up, number, hidden, width), _expert(down, number, width, hidden)]

@@ -20,7 +20,7 @@ MAX_TOKENS: Final = 1_000_000_000
 
 #: Names that different families give to one quantity; the first that is present is read.
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
-    "hidden_size": ("hidden_size", "n_embd", "d_model", "model_dim"),
+    "hidden_size": ("hidden_size", "n_embd", "n_embed", "d_model", "model_dim"),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
     "num_attention_heads": ("num_attention_heads", "n_head", "n_heads"),
     "num_key_value_heads": (
@@ -56,7 +56,7 @@ REQUIRED: Final = _Required()
 class Fields:
     """The keys of one section of a configuration, with its class defaults and a log of what fell to them."""
 
-    __slots__ = ("_aliases", "_defaults", "defaulted", "path", "values")
+    __slots__ = ("_aliases", "_aliases_given", "_defaults", "defaulted", "path", "values")
 
     def __init__(
         self,
@@ -69,12 +69,17 @@ class Fields:
         self.values = values
         self.path = path
         self._defaults: Values = defaults or {}
+        self._aliases_given = aliases
         self._aliases = {**ALIASES, **aliases} if aliases else ALIASES
         self.defaulted: dict[str, object] = {}
 
     def with_defaults(self, defaults: Values, aliases: Mapping[str, tuple[str, ...]] | None = None) -> "Fields":
         """The same keys seen through a family's class defaults and names."""
         return Fields(self.values, path=self.path, defaults=defaults, aliases=aliases)
+
+    def with_values(self, values: Values) -> "Fields":
+        """The same section with further keys, or other values for some."""
+        return Fields({**self.values, **values}, path=self.path, defaults=self._defaults, aliases=self._aliases_given)
 
     def place(self, name: str) -> str:
         """The full path of a key as the caller wrote it."""
@@ -146,12 +151,17 @@ class Fields:
         return Fields(mapping(self.path + name, value), path=f"{self.path}{name}.")
 
     def items(self, name: str, *, length: int | None = None, at_most: int = MAX_LAYERS) -> list[object] | None:
-        """A list (of ``length`` entries where given), or None when it is absent."""
+        """A list (of ``length`` entries where given), or None when it is absent.
+
+        Some checkpoints append the entries of their multi-token-prediction layers; those are left out.
+        """
         value = self.given(name)
         if value is None:
             return None
         if not isinstance(value, list | tuple):
             raise self.refuse(name, f"A list is expected, not {kind(value)}.", "Give a list.")
+        if length is not None and length < len(value) <= length + self._num_prediction_layers():
+            value = value[:length]
         if length is not None and len(value) != length:
             raise self.refuse(
                 name, f"It has {len(value)} entries for {length} layers.", "Give one entry a layer, or leave it out."
@@ -159,6 +169,10 @@ class Fields:
         if len(value) > at_most:
             raise self.refuse(name, f"It has {len(value)} entries.", f"Give at most {at_most:,}.")
         return list(value)
+
+    def _num_prediction_layers(self) -> int:
+        number = self.given("num_nextn_predict_layers")
+        return number if isinstance(number, int) and 0 < number <= MAX_LAYERS else 0
 
     def texts(self, name: str, *, length: int | None = None) -> list[str] | None:
         """A list of strings, or None when it is absent."""

@@ -4,7 +4,7 @@ It reads what the keys say, notes that it did, and refuses where a key shows a s
 layers, pruned blocks, encoders), since a plain decoder of the same size would have another cache and other weights.
 """
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from service.architectures.architecture import Architecture
@@ -12,7 +12,7 @@ from service.architectures.assembly import Source
 from service.architectures.decoder import Dialect, ExpertTraits, read_decoder
 from service.architectures.fields import Fields
 from service.architectures.latent import has_latent_keys, latent_mixing, sparse_latent_mixing
-from service.architectures.patterns import switched_windows
+from service.architectures.patterns import layer_windows, switched_windows
 from service.architectures.refusal import UnreadableConfig
 
 _NEEDED: Final = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
@@ -40,15 +40,18 @@ def read_generic(source: Source) -> Architecture:
                 f"Add {name}, or give the model_type of a known family.",
             )
     architecture = read_decoder(source, _dialect(fields, sparse=sparse))
-    return _with_note(architecture, source.family)
+    note = f"The family {source.family[:60]!r} is not known: read generically, as gated MLPs and two norms a layer."
+    return replace(architecture, notes=(note, *architecture.notes))
 
 
 def _dialect(fields: Fields, *, sparse: bool) -> Dialect:
     latent = has_latent_keys(fields)
     indexed = latent and fields.has("index_topk")
     width_key = "moe_intermediate_size" if fields.has("moe_intermediate_size") else "intermediate_size"
-    shared = "count" if fields.has("n_shared_experts") else "width"
-    experts = ExpertTraits(width_key=width_key, router_bias=False, shared=shared) if sparse else None
+    experts = None
+    if sparse:
+        counted = ExpertTraits(width_key=width_key, shared="count")
+        experts = counted if fields.has("n_shared_experts") else replace(counted, shared="width")
     return Dialect(
         reader="generic",
         mixing=sparse_latent_mixing if indexed else latent_mixing if latent else None,
@@ -56,15 +59,9 @@ def _dialect(fields: Fields, *, sparse: bool) -> Dialect:
         o_bias="attention_bias",
         mlp_bias="mlp_bias",
         qk_norm="head" if fields.flag("use_qk_norm") or fields.flag("qk_norm") else "",
-        windows=switched_windows if fields.has("use_sliding_window") else _windows,
+        windows=switched_windows if fields.has("use_sliding_window") else layer_windows,
         experts=experts,
     )
-
-
-def _windows(fields: Fields, num_layers: int) -> list[int | None]:
-    from service.architectures.patterns import layer_windows
-
-    return layer_windows(fields, num_layers)
 
 
 def _refuse_foreign(family: str, fields: Fields) -> None:
@@ -79,13 +76,3 @@ def _refuse_foreign(family: str, fields: Fields) -> None:
         raise UnreadableConfig(
             fields.path + "is_encoder_decoder", "Encoder-decoder models are not read.", "Give a decoder-only model."
         )
-
-
-def _with_note(architecture: Architecture, family: str) -> Architecture:
-    from dataclasses import replace
-
-    note = f"The family {family[:60]!r} is not known: read generically as a decoder with gated MLPs and two norms a layer."
-    return replace(architecture, notes=(note, *architecture.notes))
-
-
-GENERIC_KEYS: Final[Mapping[str, tuple[str, ...]]] = {"needed": _NEEDED, "foreign": _FOREIGN}

@@ -67,7 +67,7 @@ def expert_layers(fields: Fields, num_layers: int) -> list[bool]:
     """Which layers have experts rather than a dense MLP."""
     types = fields.texts("mlp_layer_types", length=num_layers)
     if types is not None:
-        return [name in ("sparse", "moe") for name in types]
+        return [name in ("sparse", "moe", "hash_moe") for name in types]
     if isinstance(fields.given("moe_layer_freq"), list):
         flags = fields.counts("moe_layer_freq", length=num_layers, at_most=1) or []
         return [bool(flag) for flag in flags]

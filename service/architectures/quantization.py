@@ -68,6 +68,9 @@ def storage_of(top: Fields, text: Fields, separate: Mapping[str, object] | None)
     if read_method is None:
         raise block.refuse("quant_method", f"The method {method[:40]!r} is not known.", _UNKNOWN_METHOD)
     storage = read_method(block, Storage(plain_precision=plain, notes=notes))
+    if storage.default is not None and text.text("expert_dtype", "") == "fp4":
+        # DeepSeek-V4 says fp8 in its block and keeps the routed experts in MXFP4 (32 elements a scale) all the same.
+        storage = replace(storage, experts=_MXFP4)
     return replace(storage, kv_cache_precision=storage.kv_cache_precision or _kv_cache_precision(block))
 
 
@@ -295,10 +298,10 @@ def _bitsandbytes(block: Fields, plain: Storage) -> Storage:
     if block.flag("load_in_4bit") or block.flag("_load_in_4bit"):
         nested = block.flag("bnb_4bit_use_double_quant")  # scales of 64 elements, themselves 8 bits per 256
         chosen = Format("int4", 4, 1, 64, scale_bytes=1 + 4 / 256 if nested else 4)
-        note = ("bitsandbytes NF4 weights are counted as a 4-bit integer format.",)
+        note = "bitsandbytes NF4 weights are counted as a 4-bit integer format."
     else:
-        chosen, note = Format("int8", 8, 1, None), ()
-    storage = replace(plain, default=chosen, notes=plain.notes + note)
+        chosen, note = Format("int8", 8, 1, None), ""
+    storage = replace(plain, default=chosen, notes=(*plain.notes, note) if note else plain.notes)
     return _excluding(storage, _patterns(block, "llm_int8_skip_modules"), block.path)
 
 

@@ -10,6 +10,8 @@ from service.architectures.dense_families import DENSE_DIALECTS
 from service.architectures.early_families import EARLY_DIALECTS
 from service.architectures.expert_families import EXPERT_DIALECTS
 from service.architectures.latent import LATENT_DIALECTS
+from service.architectures.deepseek_v4 import DEEPSEEK_V4
+from service.architectures.gemma4 import read_gemma4
 from service.architectures.hybrid_families import HYBRID_DIALECTS
 from service.architectures.llama4 import LLAMA4
 from service.architectures.mllama import MLLAMA
@@ -22,6 +24,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
     **EXPERT_DIALECTS,
     **LATENT_DIALECTS,
     **HYBRID_DIALECTS,
+    "deepseek_v4": DEEPSEEK_V4,
     "llama4_text": LLAMA4,
     "mllama_text_model": MLLAMA,
 }
@@ -45,6 +48,7 @@ SAME_AS: Final[Mapping[str, str]] = {
 }
 
 READERS: Final[Mapping[str, Callable[[Source], Architecture]]] = {
+    "gemma4_text": read_gemma4,
     "nemotron_h": read_nemotron_h,
     "rwkv5": read_rwkv5,
 }

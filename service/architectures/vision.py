@@ -195,6 +195,17 @@ def mllama_vision(vision: Fields, text_hidden: int) -> Tower:
     return tower + stem + linear(_size(vision, "vision_output_dim", 7680), text_hidden) + table(2 * gated + 3)
 
 
+def gemma4_vision(vision: Fields, text_hidden: int) -> Tower:
+    """Gemma 4's ViT: gated MLPs, four norms and two head norms a layer, a table of positions by row and by column."""
+    hidden, width = _size(vision, "hidden_size", 768), _size(vision, "intermediate_size", 3072)
+    layers, head = vision.count("num_hidden_layers", 16, at_most=MAX_LAYERS), _size(vision, "head_dim", 64)
+    tower = blocks(layers=layers, hidden=hidden, width=width, gated=True, bias=False, norm_bias=False)
+    norms = layers * (2 * hidden + 2 * head)
+    positions = 2 * _size(vision, "position_embedding_size", 10_240) * hidden
+    patch = linear(3 * _size(vision, "patch_size", 16) ** 2, hidden, bias=False)
+    return tower + table(norms + positions) + patch + linear(hidden, text_hidden, bias=False)
+
+
 #: model_type of the whole configuration → its tower.
 TOWERS: Final[Mapping[str, Callable[[Fields, int], Tower]]] = {
     "gemma3": siglip,
@@ -210,6 +221,7 @@ TOWERS: Final[Mapping[str, Callable[[Fields, int], Tower]]] = {
     "phi3_v": phi3_vision,
     "lfm2_vl": lfm2_vl,
     "mllama": mllama_vision,
+    "gemma4": gemma4_vision,
     "kimi_k25": moonvit,
     "llama4": llama4_vision,
 }  # fmt: skip

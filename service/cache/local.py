@@ -29,9 +29,7 @@ class LocalTier:
 
     def __init__(self, *, max_bytes: int, max_entries: int, max_entry_ratio: float = 1 / 16) -> None:
         if max_bytes < 0 or max_entries < 0 or not 0 <= max_entry_ratio <= 1:
-            raise ValueError(
-                "max_bytes and max_entries must not be negative, and max_entry_ratio must be within 0 and 1"
-            )
+            raise ValueError("max_bytes and max_entries must not be negative, and max_entry_ratio must be within 0 and 1")
         self._entries: OrderedDict[bytes, bytes] = OrderedDict()
         self._lock = threading.Lock()
         self._max_bytes = max_bytes

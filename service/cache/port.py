@@ -15,9 +15,7 @@ Tier = Literal["local", "redis"]
 #: - ``too_large``: the answer is over the limit of what is written to Redis
 #: - ``write_dropped``: too many writes were pending, or the breaker was open
 #: - ``unexpected``: anything else; also logged
-ErrorKind = Literal[
-    "corrupt", "timeout", "connection", "pool_exhausted", "refused", "too_large", "write_dropped", "unexpected"
-]
+ErrorKind = Literal["corrupt", "timeout", "connection", "pool_exhausted", "refused", "too_large", "write_dropped", "unexpected"]
 
 
 class BreakerState(StrEnum):

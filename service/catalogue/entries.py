@@ -50,9 +50,7 @@ class ConflictStatus(StrEnum):
 
 
 #: Number formats that a peak can be stated for. NVFP4 and MXFP4 are both ``fp4``; the peak's note names the format.
-PRECISIONS: Final = frozenset(
-    ("fp64", "fp64_tensor", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp6", "fp4", "int4")
-)
+PRECISIONS: Final = frozenset(("fp64", "fp64_tensor", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp6", "fp4", "int4"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ _PARTIAL_DEVICE: Final = re.compile(r"-(SHARED|MIG-.*)$", re.IGNORECASE)
 _Entry = TypeVar("_Entry")
 
 
-class UnknownName(LookupError):  # noqa: N818 - named for what it says, as the API's NOT_FOUND is
+class UnknownName(LookupError):
     """Nothing has that name: ``kind`` says what was looked for, ``nearest`` are up to five names, best first."""
 
     def __init__(self, kind: str, name: str, nearest: tuple[str, ...]) -> None:

@@ -47,7 +47,7 @@ class Report:
 class Section:
     """One mapping of a file. Each method takes one key; ``done`` then refuses the keys that nothing took."""
 
-    __slots__ = ("_path", "_report", "_taken", "_values", "file", "line")
+    __slots__ = ("_path", "_readable", "_report", "_taken", "_values", "file", "line")
 
     def __init__(self, file: str, located: Located, path: str, report: Report) -> None:
         self.file = file
@@ -56,15 +56,18 @@ class Section:
         self._report = report
         self._taken: set[str] = set()
         self._values: dict[str, Located] = {}
+        self._readable = True
         if isinstance(located.value, dict):
             self._values = located.value
         else:
             self.refuse("", "must be a mapping of keys to values")
+            self._readable = False  # that its keys are missing goes without saying
 
     def refuse(self, key: str, reason: str) -> None:
         """Notes a broken rule at a key, or at the section itself where the key is empty or missing."""
-        located = self._values.get(key)
-        self._report.add(self.file, located.line if located else self.line, self._at(key), reason)
+        if self._readable:
+            located = self._values.get(key)
+            self._report.add(self.file, located.line if located else self.line, self._at(key), reason)
 
     def text(self, key: str) -> str:
         """A required word or sentence."""
@@ -159,14 +162,18 @@ class Section:
         """The figure whose keys stand directly in this section."""
         printed_value = self._number("value")
         printed_unit = self._unit(base_unit)
+        basis = self.choice("basis", Basis)
+        note = self.optional_text("note")
+        if basis is Basis.DERIVED and note is None:
+            self.refuse("basis", "a derived figure needs a note that shows the arithmetic")
         return Figure(
             value=in_base_units(printed_value, printed_unit),
             unit=UNITS[printed_unit][0],
             printed_value=printed_value,
             printed_unit=printed_unit,
-            basis=self.choice("basis", Basis),
+            basis=basis,
             sources=self.sources("source"),
-            note=self.optional_text("note"),
+            note=note,
             confidence=self.optional_choice("confidence", Confidence),
         )
 

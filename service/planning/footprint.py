@@ -230,6 +230,11 @@ class FootprintBuilder:
         self.formats = formats
         self.multi_token_prediction = multi_token_prediction
 
+    @property
+    def block_size(self) -> int | None:
+        """Side of the blocks that the checkpoint's weights are quantised in; None where other formats are asked for."""
+        return self.architecture.weight_block_size if self.formats.weights is None else None
+
     def build(self, shape: Parallelism) -> Footprint:
         """The footprint of one shape, which must be legal (``service.planning.shape``)."""
         architecture, kinds = self.architecture, self.architecture.layer_kinds

@@ -67,7 +67,7 @@ class NodeFit:
         experts = self.builder.architecture.experts
         for expert in dict.fromkeys((1, ranks) if experts else (1,)):
             shape = Parallelism(tensor, pipeline, expert, groups)
-            if next(shape_violations(self.builder.architecture, shape), None) is None:
+            if next(shape_violations(self.builder.architecture, shape, self.builder.block_size), None) is None:
                 yield shape
 
     def capacity_of(self, shape: Parallelism, apply: Apply = plainly) -> Capacity:

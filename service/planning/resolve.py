@@ -93,7 +93,7 @@ class Resolver:
 
     def _split(self, spec: ModelSpec, precision: Precision, shape: Parallelism) -> SplitModel:
         builder, notes = self.builder(spec, precision)
-        check_shape(builder.architecture, shape)
+        check_shape(builder.architecture, shape, builder.block_size)
         return SplitModel(builder, builder.build(shape), notes)
 
     def plan(

@@ -11,21 +11,24 @@ from service.planning.requests import Parallelism
 VOCABULARY_PADDING = 64
 
 
-def check_shape(architecture: Architecture, shape: Parallelism) -> None:
+def check_shape(architecture: Architecture, shape: Parallelism, block_size: int | None) -> None:
     """InvalidRequest with every reason for which an engine would refuse the shape."""
-    violations = tuple(shape_violations(architecture, shape))
+    violations = tuple(shape_violations(architecture, shape, block_size))
     if violations:
         raise InvalidRequest(*violations)
 
 
-def shape_violations(architecture: Architecture, shape: Parallelism) -> Iterator[Violation]:
-    """Every reason for which an engine would refuse to split the model this way."""
-    yield from _tensor_violations(architecture, shape.tensor)
+def shape_violations(architecture: Architecture, shape: Parallelism, block_size: int | None) -> Iterator[Violation]:
+    """Every reason for which an engine would refuse to split the model this way.
+
+    ``block_size``: side of the blocks that the weights are quantised in, which cannot be cut; None where they have none.
+    """
+    yield from _tensor_violations(architecture, shape.tensor, block_size)
     yield from _pipeline_violations(architecture, shape.pipeline)
-    yield from _expert_violations(architecture, shape)
+    yield from _expert_violations(architecture, shape, block_size)
 
 
-def _tensor_violations(architecture: Architecture, tensor: int) -> Iterator[Violation]:
+def _tensor_violations(architecture: Architecture, tensor: int, block_size: int | None) -> Iterator[Violation]:
     if tensor == 1:
         return
     field = "parallelism.tensor"
@@ -41,15 +44,14 @@ def _tensor_violations(architecture: Architecture, tensor: int) -> Iterator[Viol
     if padded % tensor:
         yield Violation(field, f"{tensor} ranks do not divide the padded vocabulary of {padded}", _divisors_of(padded))
     if architecture.intermediate_size:
-        yield from _width_violations(architecture, architecture.intermediate_size, tensor, field, "MLP width")
+        yield from _width_violations(architecture.intermediate_size, tensor, block_size, field, "MLP width")
 
 
-def _width_violations(architecture: Architecture, width: int, ranks: int, field: str, what: str) -> Iterator[Violation]:
+def _width_violations(width: int, ranks: int, block: int | None, field: str, what: str) -> Iterator[Violation]:
     """A width must divide over the ranks, and block-quantised weights cannot be cut inside a block."""
-    block = architecture.weight_block_size
     if width % ranks:
         yield Violation(field, f"{ranks} ranks do not divide the {what} of {width}", _divisors_of(width))
-    elif block and (width // ranks) % block:
+    elif ranks > 1 and block and (width // ranks) % block:
         reason = f"{ranks} ranks cut the {what} of {width} inside a quantisation block of {block}"
         yield Violation(field, reason, f"each rank's share must be a multiple of {block}")
 
@@ -65,7 +67,7 @@ def _pipeline_violations(architecture: Architecture, pipeline: int) -> Iterator[
         yield Violation(field, reason, "every stage needs a layer")
 
 
-def _expert_violations(architecture: Architecture, shape: Parallelism) -> Iterator[Violation]:
+def _expert_violations(architecture: Architecture, shape: Parallelism, block_size: int | None) -> Iterator[Violation]:
     experts = architecture.experts
     if experts is None:
         if shape.expert > 1:
@@ -84,7 +86,7 @@ def _expert_violations(architecture: Architecture, shape: Parallelism) -> Iterat
         yield Violation("parallelism.expert", reason, _divisors_of(experts.num_experts))
     width, sharers = experts.intermediate_size, shape.expert_tensor
     field = "parallelism.tensor" if shape.expert == 1 else "parallelism.expert"
-    yield from _width_violations(architecture, width, sharers, field, "expert width")
+    yield from _width_violations(width, sharers, block_size, field, "expert width")
 
 
 def _divisors_of(number: int, limit: int = 1024) -> str:

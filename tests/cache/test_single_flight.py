@@ -126,7 +126,7 @@ async def test_a_cancelled_follower_disturbs_nobody() -> None:
     with pytest.raises(asyncio.CancelledError):
         await cancelled
     work.release.set()
-    assert [b"answer"] * 2 == await asyncio.gather(leader, follower)
+    assert [b"answer"] * 2 == list(await asyncio.gather(leader, follower))
     assert 1 == work.num_begun
 
 

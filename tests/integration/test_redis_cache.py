@@ -71,18 +71,14 @@ async def _answered_then_closed(cache: Cache, rpc: str = "FitNode", request: byt
 
 
 @pytest.mark.parametrize("secret", [None, b"secret"])
-async def test_what_one_process_computed_another_reads(
-    open_cache: Opener, tally: "Tally", secret: bytes | None
-) -> None:
+async def test_what_one_process_computed_another_reads(open_cache: Opener, tally: "Tally", secret: bytes | None) -> None:
     assert 1 == await _answered_then_closed(open_cache(secret=secret))
     assert {"miss": 1} == tally.counts()
     assert 0 == await _answered_then_closed(open_cache(secret=secret))
     assert {"miss": 1, "hit": 1} == tally.counts()
 
 
-async def test_a_unix_socket_serves_as_well(
-    open_cache: Opener, redis_server: "RedisServer", tally: "Tally"
-) -> None:
+async def test_a_unix_socket_serves_as_well(open_cache: Opener, redis_server: "RedisServer", tally: "Tally") -> None:
     for expected in (1, 0):
         assert expected == await _answered_then_closed(open_cache(url=redis_server.unix_url))
     assert {"miss": 1, "hit": 1} == tally.counts()
@@ -221,9 +217,7 @@ async def test_a_full_or_read_only_redis_is_still_read_and_no_error_to_anyone(
     assert [] == tally.states
 
 
-async def test_an_answer_over_the_limit_is_not_written(
-    open_cache: Opener, redis_server: "RedisServer", tally: "Tally"
-) -> None:
+async def test_an_answer_over_the_limit_is_not_written(open_cache: Opener, redis_server: "RedisServer", tally: "Tally") -> None:
     cache, large = open_cache(max_message_bytes=100), Compute(b"l" * 101)
     assert b"l" * 101 == await cache.get_or_compute("FitNode", REQUEST, large)
     await cache.close()
@@ -232,9 +226,7 @@ async def test_an_answer_over_the_limit_is_not_written(
         assert 0 == client.dbsize()
 
 
-async def test_with_every_connection_busy_a_look_up_is_a_miss_rather_than_a_wait(
-    open_cache: Opener, tally: "Tally"
-) -> None:
+async def test_with_every_connection_busy_a_look_up_is_a_miss_rather_than_a_wait(open_cache: Opener, tally: "Tally") -> None:
     cache = open_cache(max_connections=1, num_writers=0)
     answers = await asyncio.gather(*(cache.get_or_compute("FitNode", bytes([n]), Compute()) for n in range(10)))
     assert [ANSWER] * 10 == answers

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -174,7 +175,7 @@ def test_stalled_while_connected_and_going_on_it_is_used_again(
         await cache.close()
 
     run(main())
-    assert [OPEN, HALF_OPEN, OPEN] == tally.states[:3]
+    assert (HALF_OPEN, OPEN) in pairwise(tally.states), "a probe failed"
     assert CLOSED is tally.states[-1]
 
 
@@ -198,7 +199,7 @@ def test_stalled_pending_writes_stay_bounded_and_closing_does_not_wait_for_them(
         assert 0 == tier.num_pending_writes
 
     run(main())
-    assert {"write_dropped": 1_000 - 2} == tally.counts()
+    assert {"write_dropped": 1_000 - 2} == tally.counts(), "two were being written"
 
 
 @on_both_loops
@@ -214,7 +215,7 @@ def test_stalled_pending_writes_are_bounded_in_bytes_too(
         await tier.close()
 
     run(main())
-    assert 100 == tally.redis["write_dropped"] + 2 or 100 == tally.redis["write_dropped"]
+    assert {"write_dropped": 100 - 2} == tally.counts(), "two were being written"
 
 
 @on_both_loops

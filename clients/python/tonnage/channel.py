@@ -23,9 +23,7 @@ class CallOptions:
 
     def changed(self, timeout: float | None, metadata: Metadata | None) -> "CallOptions":
         """These options with those replaced that are given."""
-        return CallOptions(
-            self.timeout if timeout is None else timeout, self.metadata if metadata is None else tuple(metadata)
-        )
+        return CallOptions(self.timeout if timeout is None else timeout, self.metadata if metadata is None else tuple(metadata))
 
 
 def service_config() -> str:

@@ -15,9 +15,7 @@ from tonnage.methods import EntryT, Listing, Method, P, PageRequestT, PageT, Req
 class Pager(Generic[PageRequestT, PageT, EntryT]):
     """All entries of a list, fetched page by page while one iterates. ``pages`` yields the responses instead."""
 
-    def __init__(
-        self, client: "Client", listing: Listing[..., PageRequestT, PageT, EntryT], request: PageRequestT
-    ) -> None:
+    def __init__(self, client: "Client", listing: Listing[..., PageRequestT, PageT, EntryT], request: PageRequestT) -> None:
         self._client = client
         self._listing = listing
         self._request = request
@@ -101,9 +99,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
 
     def _answer(self, method: Method[..., RequestT, ResponseT], request: RequestT) -> ResponseT:

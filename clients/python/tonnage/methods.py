@@ -12,9 +12,7 @@ from tonnage import requests
 from tonnage.v1 import capacity_service_pb2 as capacity
 from tonnage.v1 import catalogue_service_pb2 as catalogue
 
-PageRequest: TypeAlias = (
-    catalogue.ListAcceleratorsRequest | catalogue.ListNodeTypesRequest | catalogue.ListModelsRequest
-)
+PageRequest: TypeAlias = catalogue.ListAcceleratorsRequest | catalogue.ListNodeTypesRequest | catalogue.ListModelsRequest
 Page: TypeAlias = catalogue.ListAcceleratorsResponse | catalogue.ListNodeTypesResponse | catalogue.ListModelsResponse
 
 P = ParamSpec("P")

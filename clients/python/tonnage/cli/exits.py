@@ -1,8 +1,8 @@
 """Exit codes, and the message that goes with each."""
 
 import json
-import sys
 from enum import IntEnum
+from typing import NoReturn
 
 import click
 from google.protobuf import json_format
@@ -46,27 +46,24 @@ _EXITS: dict[type[errors.TonnageError], Exit] = {
 }
 
 
-class Refusal(click.ClickException):
-    """A call that was not answered: prints why and ends the program with the exit code for it."""
+def refuse(error: errors.TonnageError, server: str, timeout: float, as_json: bool) -> NoReturn:
+    """Says on standard error why there is no answer and ends the program with the exit code for it.
 
-    def __init__(self, error: errors.TonnageError, server: str, timeout: float, as_json: bool) -> None:
-        super().__init__(explained(error, server, timeout))
-        self.exit_code = _EXITS.get(type(error), Exit.SERVICE_FAILED)
-        self._error = error
-        self._as_json = as_json
-
-    def show(self, file: object = None) -> None:
-        """Prints the message, or with --json the status that REST would have sent, to standard error."""
-        if self._as_json:
-            body = json_format.MessageToDict(self._error.status, preserving_proto_field_name=True)
-            click.echo(json.dumps(body, indent=2, ensure_ascii=False), file=sys.stderr)
-        else:
-            click.echo(f"tonnage: {self.message}", file=sys.stderr)
+    With ``as_json``, what it says is the status that REST sends as its body.
+    """
+    if as_json:
+        body = json_format.MessageToDict(error.status, preserving_proto_field_name=True)
+        click.echo(json.dumps(body, indent=2, ensure_ascii=False), err=True)
+    else:
+        click.echo(f"tonnage: {explained(error, server, timeout)}", err=True)
+    raise SystemExit(_EXITS.get(type(error), Exit.SERVICE_FAILED))
 
 
 def explained(error: errors.TonnageError, server: str, timeout: float) -> str:
     """What went wrong and what to do next, for a person."""
     match error:
+        case errors.Unavailable() if "resolution" in error.message:
+            return f"the host in {server} has no address; give --server or TONNAGE_SERVER as host:port"
         case errors.Unavailable():
             return (
                 f"no Tonnage service answers at {server}: start one with `make serve` or `tonnage-service`, "

@@ -24,7 +24,7 @@ def _prefixed(value: float, unit: str, prefixes: tuple[tuple[float, str], ...], 
         if abs(value) >= size or last:
             # 999.7 MB would be printed as 1,000 MB: where rounding reaches the next prefix, take it.
             if position and round(abs(value) / size, 0) >= thousand:
-                size, prefix = prefixes[position - 1]  # noqa: PLW2901
+                size, prefix = prefixes[position - 1]
             return f"{significant(value / size)} {prefix}{unit}".rstrip()
     raise AssertionError("unreachable: the last prefix takes all")
 

@@ -1,0 +1,39 @@
+"""The command line: asks the service and prints its answers, for people or, with --json, for programs."""
+
+import sys
+
+import click
+
+from tonnage.cli.accelerators import accelerators
+from tonnage.cli.decode import decode
+from tonnage.cli.exits import EPILOGUE, Exit
+from tonnage.cli.fit import fit
+from tonnage.cli.kv import kv
+from tonnage.cli.mfu import mfu
+from tonnage.cli.models import models
+from tonnage.cli.nodes import nodes
+
+_INTERRUPTED = 130
+
+
+@click.group(epilog=EPILOGUE, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+def tonnage() -> None:
+    """How much can this hardware carry? Sizes decode throughput, KV memory, node fit and MFU."""
+
+
+for _command in (decode, kv, fit, mfu, accelerators, models, nodes):
+    tonnage.add_command(_command)
+
+
+def main() -> None:
+    """Runs the command line. Ends the process with a documented exit code, never with a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show × or ≥ gets a substitute, not an exception.
+        getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
+    try:
+        tonnage.main(prog_name="tonnage")
+    except KeyboardInterrupt:
+        raise SystemExit(_INTERRUPTED) from None
+    except Exception as error:  # whatever it is, a person at a shell cannot use its traceback
+        click.echo(f"tonnage: unexpected {type(error).__name__}: {error}", file=sys.stderr)
+        raise SystemExit(Exit.SERVICE_FAILED) from None

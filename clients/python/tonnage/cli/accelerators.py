@@ -1,0 +1,86 @@
+"""``tonnage accelerators``: the accelerators of the catalogue, or the data sheet of one."""
+
+from collections.abc import Iterator
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from tonnage.cli import catalogue, figures, layout, options
+from tonnage.cli.quantities import rate
+from tonnage.cli.session import Session
+from tonnage.v1.catalogue_service_pb2 import Accelerator, GetAcceleratorResponse, ListAcceleratorsResponse
+
+_LISTED_PEAKS = ("bf16", "fp8", "fp4")
+
+
+@click.command(epilog=options.examples("tonnage accelerators", "tonnage accelerators show h100-sxm"))
+@catalogue.with_name
+@options.with_session
+def accelerators(name: str | None, session: Session) -> None:
+    """List accelerators, or show the data sheet of one."""
+    if name is None:
+        session.show(session.ask(lambda client: catalogue.whole(client.list_accelerators())), _list)
+    else:
+        session.show(session.ask(lambda client: client.get_accelerator(name)), _sheet)
+
+
+def _list(console: Console, answer: ListAcceleratorsResponse) -> None:
+    peaks = [f"dense {precision}\nFLOP/s" for precision in _LISTED_PEAKS]
+    drawn = layout.table("name", "product", "memory", "bandwidth", *peaks, "unit", right=[2, 3, 4, 5, 6])
+    for entry in answer.accelerators:
+        memory = entry.usable_memory if entry.HasField("usable_memory") else entry.marketed_memory
+        drawn.add_row(
+            entry.name,
+            entry.title,
+            figures.brief(memory),
+            figures.brief(entry.memory_bandwidth),
+            *(_dense(entry, precision) for precision in _LISTED_PEAKS),
+            entry.counted_unit,
+            style=layout.QUIET if entry.status == "preliminary" else None,
+        )
+    console.print(drawn)
+    console.print()
+    layout.footing(console, (), answer.catalogue_revision)
+
+
+def _dense(entry: Accelerator, precision: str) -> str:
+    for peak in entry.peaks:
+        if peak.precision == precision and peak.sparsity == "dense":
+            return rate(peak.figure.value, "")
+    return ""
+
+
+def _sheet(console: Console, answer: GetAcceleratorResponse) -> None:
+    entry = answer.accelerator
+    layout.title(console, entry.title, entry.name)
+    capability = f"compute capability {entry.compute_capability}" if entry.HasField("compute_capability") else ""
+    told = (entry.vendor, entry.architecture, entry.form_factor, capability, f"per {entry.counted_unit}", entry.status)
+    console.print(" · ".join(part for part in told if part))
+    if entry.aliases:
+        console.print(Text(f"also: {', '.join(entry.aliases)}", style=layout.QUIET))
+    if entry.gpu_product_labels:
+        console.print(Text(f"GPU feature discovery: {', '.join(entry.gpu_product_labels)}", style=layout.QUIET))
+    console.print()
+    figures.sheet(console, _figures(entry))
+    figures.conflicts(console, entry.conflicts)
+    layout.footing(console, (), answer.catalogue_revision)
+
+
+def _figures(entry: Accelerator) -> Iterator[figures.NamedFigure]:
+    for peak in entry.peaks:
+        sparsity = "dense" if peak.sparsity == "dense" else "2:4 sparse"
+        yield f"peak {peak.precision}, {sparsity}", peak.figure
+    for field, figure_name in (
+        ("memory_bandwidth", "memory bandwidth"),
+        ("marketed_memory", "memory, as marketed"),
+        ("usable_memory", "memory, usable"),
+        ("framework_visible_memory", "memory, seen by frameworks"),
+    ):
+        if entry.HasField(field):  # type: ignore[arg-type]  # the stub takes literals only
+            yield figure_name, getattr(entry, field)
+    for link in entry.links:
+        domain = f" ({link.num_devices_in_domain} devices)" if link.num_devices_in_domain else ""
+        yield f"{link.name}, one way{domain}", link.bandwidth_one_way
+    if entry.HasField("max_power"):
+        yield "power at most", entry.max_power

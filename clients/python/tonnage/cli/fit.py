@@ -1,0 +1,127 @@
+"""``tonnage fit``: every legal way to split a model over nodes, what each holds and what the others lack."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tonnage.cli import layout, options
+from tonnage.cli.exits import Exit
+from tonnage.cli.quantities import byte_count, count
+from tonnage.cli.session import Session
+from tonnage.cli.subject import Subject, with_noded_subject
+from tonnage.v1.capacity_service_pb2 import FitCandidate, FitNodeResponse
+from tonnage.v1.model_pb2 import Parallelism
+
+_ROWS = 16
+"""Candidates shown without --all."""
+
+
+@click.command(
+    epilog=options.examples(
+        "tonnage fit llama-3.1-70b dgx-h100 --context-tokens 4096",
+        "tonnage fit deepseek-v3 --accelerator h200-sxm --devices-per-node 8 --context-tokens 4096",
+    )
+)
+@with_noded_subject
+@click.option("--devices-per-node", type=int, metavar="N", help="Accelerators per node. Goes with --accelerator.")
+@options.with_formats
+@options.context_tokens(required=True)
+@click.option("--concurrency", type=int, metavar="N", help="Sequences to hold at once. [default: 1]")
+@options.memory_utilization_ratio
+@click.option("--max-num-nodes", type=int, metavar="N", help="Nodes to consider at most. [default: as needed, up to 16]")
+@click.option("--all", "show_all", is_flag=True, help="Show every shape.")
+@options.explain
+@options.check
+@options.with_session
+def fit(
+    subject: Subject,
+    formats: options.Formats,
+    context_tokens: int,
+    concurrency: int | None,
+    show_all: bool,
+    check: bool,
+    session: Session,
+    **rest: Any,
+) -> None:
+    """Find how MODEL fits on nodes of type NODE."""
+    answer = session.ask(
+        lambda client: client.fit_node(
+            model=subject.model,
+            node=subject.node,
+            accelerator=subject.accelerator,
+            context_tokens=context_tokens,
+            concurrency=concurrency,
+            **formats.given(),
+            **rest,
+        )
+    )
+    asked = f"{count(concurrency or 1)} sequences at {count(context_tokens)} tokens"
+
+    def draw(console: Console, drawn: FitNodeResponse) -> None:
+        layout.title(console, subject.model_title, subject.hardware_title, str(formats), asked)
+        _draw(console, drawn, len(drawn.candidates) if show_all else _ROWS)
+
+    session.show(answer, draw)
+    if check and not answer.fits:
+        raise SystemExit(Exit.DOES_NOT_FIT)
+
+
+def _draw(console: Console, answer: FitNodeResponse, num_rows: int) -> None:
+    console.print(answer.summary, style=layout.GOOD if answer.fits else layout.BAD)
+    console.print(f"Nodes have {answer.devices_per_node} × {answer.accelerator}.\n")
+    layout.section(console, "Shapes", _shapes(answer.candidates[:num_rows], answer.smallest))
+    hidden = len(answer.candidates) - num_rows
+    if hidden > 0:
+        console.print(f"{hidden} more with --all.\n", style=layout.QUIET)
+    if not answer.fits and answer.candidates:
+        closest = min(answer.candidates, key=lambda candidate: candidate.shortfall.short_bytes_per_device)
+        console.print(f"Closest: {shape(closest.parallelism)}")
+        layout.lacks(console, closest.shortfall)
+        console.print()
+    if answer.HasField("explanation"):
+        layout.explanation(console, answer.explanation)
+    layout.footing(console, answer.assumptions, answer.catalogue_revision)
+
+
+def _shapes(candidates: Sequence[FitCandidate], smallest: FitCandidate) -> Table:
+    drawn = layout.table(
+        "shape", "devices", "nodes", "fits", "sequences", "weights\nper device", "cache per\nsequence", "headroom", "",
+        right=[1, 2, 4, 5, 6, 7],
+    )  # fmt: skip
+    for candidate in candidates:
+        drawn.add_row(
+            shape(candidate.parallelism),
+            str(candidate.num_devices),
+            str(candidate.num_nodes),
+            "yes" if candidate.fits else "no",
+            count(candidate.max_sequences),
+            byte_count(candidate.weight_bytes_per_device),
+            byte_count(candidate.cache_bytes_per_sequence_per_device),
+            byte_count(candidate.headroom_bytes_per_device),
+            _remark(candidate, smallest),
+            style=None if candidate.fits else layout.QUIET,
+        )
+    return drawn
+
+
+def shape(parallelism: Parallelism) -> str:
+    """A split in the field's abbreviations; ways of one are left out."""
+    ways = {
+        "TP": parallelism.tensor,
+        "PP": parallelism.pipeline,
+        "EP": parallelism.expert,
+        "DP": parallelism.attention_data,
+    }
+    return " · ".join(f"{name} {number}" for name, number in ways.items() if number > 1) or "one device"
+
+
+def _remark(candidate: FitCandidate, smallest: FitCandidate) -> str:
+    remarks = ["smallest"] if candidate == smallest else []
+    if candidate.uneven_pipeline:
+        remarks.append("uneven stages")
+    if candidate.partial_node:
+        remarks.append("part of a node")
+    return ", ".join(remarks)

@@ -1,0 +1,105 @@
+"""``tonnage kv``: what weights and KV cache take on each device, line by line, and how much fits."""
+
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tonnage.cli import layout, options
+from tonnage.cli.exits import Exit
+from tonnage.cli.quantities import byte_count, count, large_count, words
+from tonnage.cli.session import Session
+from tonnage.cli.subject import Subject, with_accelerated_subject
+from tonnage.v1.capacity_service_pb2 import BudgetLine, EstimateKvMemoryResponse
+
+
+@click.command(epilog=options.examples("tonnage kv llama-3.1-8b h100-sxm --context-tokens 4096"))
+@with_accelerated_subject
+@options.with_split
+@options.with_formats
+@options.batch_size
+@options.context_tokens(required=True)
+@options.memory_utilization_ratio
+@options.explain
+@options.check
+@options.with_session
+def kv(
+    subject: Subject,
+    split: options.Split,
+    formats: options.Formats,
+    batch_size: int | None,
+    context_tokens: int,
+    check: bool,
+    session: Session,
+    **rest: Any,
+) -> None:
+    """Draw up the memory budget of MODEL on ACCELERATOR: weights, KV cache, and how much fits."""
+    answer = session.ask(
+        lambda client: client.estimate_kv_memory(
+            model=subject.model,
+            accelerator=subject.accelerator,
+            batch_size=batch_size,
+            context_tokens=context_tokens,
+            **split.given(),
+            **formats.given(),
+            **rest,
+        )
+    )
+    devices = f"{answer.num_devices} × {subject.hardware_title}"
+    asked = f"batch {count(batch_size or 1)} at {count(context_tokens)} tokens"
+
+    def draw(console: Console, drawn: EstimateKvMemoryResponse) -> None:
+        layout.title(console, subject.model_title, devices, str(split), str(formats), asked)
+        _draw(console, drawn)
+
+    session.show(answer, draw)
+    if check and not answer.fits:
+        raise SystemExit(Exit.DOES_NOT_FIT)
+
+
+def _draw(console: Console, answer: EstimateKvMemoryResponse) -> None:
+    layout.section(console, "Sizes", _sizes(answer))
+    if answer.budget:
+        layout.section(console, "Budget of the fullest device", _budget(answer))
+    if answer.HasField("max_sequences"):
+        tokens = f", {count(answer.max_tokens)} tokens in all" if answer.HasField("max_tokens") else ""
+        console.print(f"Holds {count(answer.max_sequences)} sequences of this length{tokens}.")
+    shortfall = answer.shortfall if answer.HasField("shortfall") else None
+    layout.verdict(console, answer.fits if answer.HasField("fits") else None, shortfall)
+    if answer.HasField("explanation"):
+        layout.explanation(console, answer.explanation)
+    layout.footing(console, answer.assumptions, answer.catalogue_revision)
+
+
+def _sizes(answer: EstimateKvMemoryResponse) -> Table:
+    drawn = layout.table("", "whole replica", "fullest device", right=[1, 2])
+    drawn.add_row("weights", byte_count(answer.weight_bytes), byte_count(answer.weight_bytes_per_device))
+    drawn.add_row("KV cache per token", byte_count(answer.kv_bytes_per_token), byte_count(answer.kv_bytes_per_token_per_device))
+    if answer.windowed_kv_bytes_per_token:
+        drawn.add_row("  while windows fill", f"+ {byte_count(answer.windowed_kv_bytes_per_token)}")
+    if answer.state_bytes_per_sequence:
+        drawn.add_row("state per sequence", byte_count(answer.state_bytes_per_sequence))
+    drawn.add_row(
+        "cache per sequence",
+        byte_count(answer.cache_bytes_per_sequence),
+        byte_count(answer.cache_bytes_per_sequence_per_device),
+    )
+    drawn.add_row("cache of the batch", byte_count(answer.kv_cache_bytes))
+    drawn.add_row("parameters", large_count(answer.total_parameters))
+    if answer.active_parameters != answer.total_parameters:
+        drawn.add_row("  active per token", large_count(answer.active_parameters))
+    return drawn
+
+
+def _budget(answer: EstimateKvMemoryResponse) -> Table:
+    drawn = layout.table("", "per device", "basis", right=[1])
+    for line in answer.budget:
+        negative = line.bytes_per_device < 0
+        drawn.add_row(
+            words(BudgetLine.Item.Name(line.item)),
+            byte_count(line.bytes_per_device),
+            words(BudgetLine.Basis.Name(line.basis)),
+            style=layout.BAD if negative else None,
+        )
+    return drawn

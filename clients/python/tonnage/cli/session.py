@@ -1,0 +1,57 @@
+"""One question to the service: asked, and its answer or its failure shown."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import click
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from rich.console import Console
+
+from tonnage.cli.exits import refuse
+from tonnage.client import Client
+from tonnage.errors import TonnageError
+
+_AnswerT = TypeVar("_AnswerT", bound=Message)
+_PIPED_WIDTH = 100
+"""Columns where the output is no terminal and COLUMNS is not set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Where to ask, how long to wait, and how to print."""
+
+    server: str
+    timeout: float
+    as_json: bool
+
+    def ask(self, question: Callable[[Client], _AnswerT]) -> _AnswerT:
+        """The answer. Where there is none, says why and ends the program."""
+        with Client(self.server, timeout=self.timeout) as client:
+            try:
+                return question(client)
+            except TonnageError as error:
+                refuse(error, self.server, self.timeout, self.as_json)
+
+    def show(self, answer: _AnswerT, draw: Callable[[Console, _AnswerT], None]) -> None:
+        """Prints the answer: as JSON where asked for, else as ``draw`` draws it."""
+        if self.as_json:
+            click.echo(as_json(answer))
+        else:
+            draw(_console(), answer)
+
+
+def as_json(message: Message) -> str:
+    """The message as REST sends it: snake_case keys, zero and false printed, absent fields left out."""
+    body = json_format.MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+    return json.dumps(body, indent=2, ensure_ascii=False)
+
+
+def _console() -> Console:
+    # Names and sentences come from elsewhere: "[red]" in one of them is text, not markup.
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED_WIDTH
+    return Console(width=width, markup=False, emoji=False, highlight=False)

@@ -1,0 +1,65 @@
+"""The catalogue as it is listed."""
+
+import pytest
+
+from service.planning.errors import InvalidRequest, NotFound
+from service.planning.planner import Planner
+from service.planning.requests import Page
+
+
+def test_pages_cover_the_list_once_and_in_order(planner: Planner) -> None:
+    names, token = [], ""
+    while True:
+        page = planner.list_accelerators(Page(page_size=7, page_token=token))
+        names += [accelerator.name for accelerator in page.accelerators]
+        token = page.next_page_token
+        if not token:
+            break
+    assert names == sorted(planner.catalogue.accelerators)
+
+
+@pytest.mark.parametrize("token", ["!", "a", "äö", "////"])
+def test_a_token_that_nobody_gave_out_is_refused(planner: Planner, token: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        planner.list_models(Page(page_token=token))
+    assert refusal.value.violations[0].field == "page_token"
+
+
+def test_an_accelerator_shows_figure_basis_source_and_conflict(planner: Planner) -> None:
+    h100 = planner.get_accelerator("H100-SXM").accelerator
+    assert h100.memory_bandwidth.value == pytest.approx(3352e9)
+    assert h100.memory_bandwidth.printed_unit == "GB/s"
+    assert h100.memory_bandwidth.sources[0].title
+    assert h100.usable_memory is not None
+    assert h100.usable_memory.printed_value == 81_559
+    assert {(p.precision, p.sparsity) for p in h100.peaks} >= {("bf16", "dense"), ("bf16", "structured_2_4")}
+    assert h100.conflicts
+
+
+def test_a_model_shows_what_its_config_says_beside_what_is_declared(planner: Planner) -> None:
+    model = planner.get_model("deepseek-ai/DeepSeek-V3").model
+    assert model.name == "deepseek-v3"
+    assert model.declared_parameters.value == pytest.approx(model.total_parameters, rel=0.01)
+    assert model.kv_bytes_per_token == 70_272
+
+
+def test_a_node_type(planner: Planner) -> None:
+    node = planner.get_node_type("dgx-h100").node_type
+    assert (node.accelerator, node.num_devices) == ("h100-sxm", 8)
+
+
+def test_every_declared_total_agrees_with_its_reading(planner: Planner) -> None:
+    page = planner.list_models(Page(page_size=500))
+    assert len(page.models) == len(planner.catalogue.models) >= 15
+    for model in page.models:
+        # One unit of the last digit printed: publishers round (70.6 for 70.55) and cut (405 for 405.85).
+        printed = f"{model.declared_parameters.printed_value:g}"
+        decimals = len(printed.partition(".")[2])
+        unit = 10**-decimals * model.declared_parameters.value / model.declared_parameters.printed_value
+        assert model.total_parameters == pytest.approx(model.declared_parameters.value, abs=unit), model.name
+
+
+@pytest.mark.parametrize("get", ["get_accelerator", "get_model", "get_node_type"])
+def test_unknown_names(planner: Planner, get: str) -> None:
+    with pytest.raises(NotFound):
+        getattr(planner, get)("nothing-of-the-kind")

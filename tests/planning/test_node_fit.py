@@ -1,0 +1,131 @@
+"""Which shapes fit a node, how many sequences they hold, and what the others lack."""
+
+import pytest
+
+from service.planning.errors import InvalidRequest, NotFound
+from service.planning.planner import Planner
+from service.planning.requests import (
+    AcceleratorSpec,
+    DenseModel,
+    FitNodeRequest,
+    InlineAccelerator,
+    ModelSpec,
+    NodeSpec,
+    Parallelism,
+)
+from tests.planning.questions import decode, fit
+
+
+@pytest.mark.parametrize(
+    ("model", "devices", "sequences"),
+    [("llama-3.1-70b", 2, 9), ("mixtral-8x7b", 2, 112), ("deepseek-v3", 16, 117), ("gpt-oss-120b", 1, 75)],
+)
+def test_smallest_shape_on_8_gpu_h100_nodes(planner: Planner, model: str, devices: int, sequences: int) -> None:
+    answer = planner.fit_node(fit(model))
+    assert answer.smallest is not None
+    assert answer.smallest.num_devices == devices
+    assert answer.smallest.max_sequences == sequences
+    assert f"holds {sequences} sequences" in answer.summary
+    assert not answer.smallest.uneven_pipeline
+    assert not answer.smallest.partial_node
+
+
+def test_marked_shapes_come_after_plain_ones(planner: Planner) -> None:
+    candidates = planner.fit_node(fit("deepseek-v3")).candidates
+    marked = [candidate.uneven_pipeline or candidate.partial_node for candidate in candidates]
+    assert any(marked)
+    assert marked == sorted(marked)
+    for plain in (True, False):
+        sizes = [c.num_devices for c, is_marked in zip(candidates, marked, strict=True) if is_marked is not plain]
+        assert sizes == sorted(sizes)
+
+
+def test_deepseek_v3_fits_fewer_gpus_only_with_part_of_a_second_node(planner: Planner) -> None:
+    smaller = [c for c in planner.fit_node(fit("deepseek-v3")).candidates if c.fits and c.num_devices < 16]
+    assert smaller
+    assert all(candidate.partial_node or candidate.uneven_pipeline for candidate in smaller)
+
+
+def test_every_candidate_is_a_shape_that_the_other_questions_accept(planner: Planner) -> None:
+    for candidate in planner.fit_node(fit("llama-3.1-70b", max_num_nodes=2)).candidates:
+        answer = planner.estimate_decode(
+            decode("llama-3.1-70b", shape=candidate.parallelism, context=4096, batch=max(1, int(candidate.max_sequences)))
+        )
+        assert answer.fits is candidate.fits
+        assert candidate.parallelism.tensor not in {3, 5, 6, 7, 9}
+
+
+def test_a_shape_that_does_not_fit_says_what_would(planner: Planner) -> None:
+    candidates = planner.fit_node(fit("llama-3.1-70b")).candidates
+    one = next(candidate for candidate in candidates if candidate.num_devices == 1)
+    assert one.shortfall is not None
+    assert one.headroom_bytes_per_device < 0
+    assert one.shortfall.cures[-1].value == "tensor 2"
+    assert "holds 9 sequences" in one.shortfall.cures[-1].description
+
+
+def test_concurrency_decides_the_smallest(planner: Planner) -> None:
+    nine, ten = (planner.fit_node(fit("llama-3.1-70b", concurrency=n)).smallest for n in (9, 10))
+    assert nine is not None
+    assert ten is not None
+    assert nine.num_devices == 2
+    assert ten.num_devices == 4
+    assert ten.max_sequences >= 10
+
+
+def test_what_fits_no_node_count_allowed_is_said(planner: Planner) -> None:
+    answer = planner.fit_node(fit("deepseek-v3", max_num_nodes=1))
+    assert answer.fits is False
+    assert answer.smallest is None
+    assert all(candidate.shortfall is not None for candidate in answer.candidates)
+    assert answer.summary == "no shape on up to 1 node of h100-sxm fits"
+
+
+def test_a_node_by_accelerator_and_count(planner: Planner) -> None:
+    request = FitNodeRequest(
+        model=ModelSpec(name="llama-3.1-70b"),
+        context_tokens=4096,
+        accelerator=AcceleratorSpec(name="h100-sxm"),
+        devices_per_node=8,
+    )
+    assert planner.fit_node(request).candidates == planner.fit_node(fit("llama-3.1-70b")).candidates
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({}, "node"),
+        ({"node": NodeSpec("dgx-h100"), "accelerator": AcceleratorSpec(name="h100-sxm")}, "node"),
+        ({"accelerator": AcceleratorSpec(name="h100-sxm")}, "devices_per_node"),
+        ({"node": NodeSpec("dgx-h100"), "devices_per_node": 4}, "devices_per_node"),
+    ],
+)
+def test_a_node_is_one_thing_or_the_other(planner: Planner, given: dict[str, object], field: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        planner.fit_node(FitNodeRequest(model=ModelSpec(name="llama-3.1-8b"), context_tokens=1, **given))  # type: ignore[arg-type]
+    assert [violation.field for violation in refusal.value.violations] == [field]
+
+
+def test_unknown_node_types_get_the_nearest(planner: Planner) -> None:
+    with pytest.raises(NotFound) as refusal:
+        planner.fit_node(fit("llama-3.1-8b", node="p5.48xlarg"))
+    assert "aws-p5.48xlarge" in refusal.value.nearest
+
+
+def test_a_fit_without_sequences_is_refused(planner: Planner) -> None:
+    with pytest.raises(InvalidRequest, match="no fit means anything"):
+        planner.fit_node(fit(DenseModel(7e9)))
+
+
+def test_no_candidate_at_all_is_said(planner: Planner) -> None:
+    # 7 query heads over nodes of one tiny device: nothing but one device and pipelines of a single layer.
+    request = FitNodeRequest(
+        model=ModelSpec(dense=DenseModel(1e12, 1, 7, 7, 64)),
+        context_tokens=1,
+        accelerator=AcceleratorSpec(inline=InlineAccelerator(usable_memory_bytes=1e9)),
+        devices_per_node=1,
+        max_num_nodes=1,
+    )
+    answer = planner.fit_node(request)
+    assert [candidate.parallelism for candidate in answer.candidates] == [Parallelism()]
+    assert answer.fits is False
