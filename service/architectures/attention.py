@@ -42,6 +42,8 @@ class AttentionTraits:
     qk_norm_bias: bool = False
     sinks: bool = False  # one learned logit a query head (gpt-oss)
     gate: bool = False  # q_proj is twice as wide: half of it gates the output (Qwen3-Next)
+    head_gate: bool = False  # one gate a head from a projection of its own (Step-3.5, Laguna)
+    query_rank: int | None = None  # queries come through a narrow projection, a norm and a wide one (Step-3)
     value_is_key: bool = False  # no v_proj: values are the keys (Gemma 4, attention_k_eq_v)
     shares_cache: bool = False  # keys and values of an earlier layer: no k_proj, no v_proj, no cache of its own
 
@@ -109,7 +111,13 @@ def _projections(heads: Heads, traits: AttentionTraits) -> tuple[Weight, ...]:
     kv_size = heads.num_kv_heads * heads.query_key_head_dim
     value_size = heads.num_kv_heads * heads.value_head_dim
     query_size = heads.query_size * (2 if traits.gate else 1)
-    weights: list[Weight] = [matrix(f"{at}.q_proj", _ATTENTION, hidden, query_size)]
+    weights: list[Weight] = []
+    if traits.query_rank is None:
+        weights.append(matrix(f"{at}.q_proj", _ATTENTION, hidden, query_size))
+    else:
+        weights.append(matrix(f"{at}.q_proj", _ATTENTION, hidden, traits.query_rank, Split.REPLICATED))
+        weights.append(norm(f"{at}.inter_norm", traits.query_rank))
+        weights.append(matrix(f"{at}.wq", _ATTENTION, traits.query_rank, query_size))
     if traits.qkv_bias:
         weights.append(vector(f"{at}.q_proj.bias", _ATTENTION, query_size, Split.EVEN))
     if not traits.shares_cache:
@@ -125,13 +133,15 @@ def _projections(heads: Heads, traits: AttentionTraits) -> tuple[Weight, ...]:
 
 
 def _additions(heads: Heads, traits: AttentionTraits) -> tuple[Weight, ...]:
-    weights = []
+    weights: list[Weight] = []
     if traits.qk_norm:
         dim = heads.query_key_head_dim
         query, key = (dim, dim) if traits.qk_norm == "head" else (heads.query_size, heads.num_kv_heads * dim)
         weights.append(norm(f"{traits.module}.q_norm", query, bias=traits.qk_norm_bias))
         if not traits.shares_cache:
             weights.append(norm(f"{traits.module}.k_norm", key, bias=traits.qk_norm_bias))
+    if traits.head_gate:
+        weights.append(matrix(f"{traits.module}.g_proj", _ATTENTION, heads.hidden_size, heads.num_query_heads))
     if traits.sinks:
         weights.append(vector(f"{traits.module}.sinks", _ATTENTION, heads.num_query_heads, Split.EVEN))
     return tuple(weights)
@@ -139,7 +149,7 @@ def _additions(heads: Heads, traits: AttentionTraits) -> tuple[Weight, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Indexer:
-    """The lightning indexer of DeepSeek sparse attention: scores every cached token, of which the top k are attended."""
+    """The lightning indexer of DeepSeek sparse attention: scores every cached token, the top k of them are attended."""
 
     num_heads: int
     head_dim: int
@@ -159,6 +169,7 @@ class Latent:
     value_head_dim: int
     bias: bool = False
     module: str = "self_attn"
+    output_gate: bool = False  # the heads' outputs are gated by a projection of the input (Kimi-K3)
 
 
 def read_latent(fields: Fields, *, module: str = "self_attn") -> Latent:
@@ -173,6 +184,7 @@ def read_latent(fields: Fields, *, module: str = "self_attn") -> Latent:
         value_head_dim=fields.count("v_head_dim", at_most=65_536),
         bias=fields.flag("attention_bias"),
         module=module,
+        output_gate=fields.flag("mla_use_output_gate"),
     )
 
 
@@ -208,7 +220,7 @@ def _latent_projections(dims: Latent) -> tuple[Weight, ...]:
     at, hidden, latent = dims.module, dims.hidden_size, dims.kv_lora_rank
     query_size = dims.num_heads * (dims.nope_head_dim + dims.rope_head_dim)
     down = Split.REPLICATED
-    weights = []
+    weights: list[Weight] = []
     if dims.q_lora_rank is None:
         weights.append(matrix(f"{at}.q_proj", _ATTENTION, hidden, query_size))
     else:
@@ -221,6 +233,8 @@ def _latent_projections(dims: Latent) -> tuple[Weight, ...]:
         matrix(f"{at}.kv_b_proj", _ATTENTION, latent, dims.num_heads * (dims.nope_head_dim + dims.value_head_dim)),
         matrix(f"{at}.o_proj", _ATTENTION, dims.num_heads * dims.value_head_dim, hidden),
     ]
+    if dims.output_gate:
+        weights.append(matrix(f"{at}.g_proj", _ATTENTION, hidden, dims.num_heads * dims.value_head_dim))
     if dims.bias:
         size = (dims.q_lora_rank or 0) + latent + dims.rope_head_dim + hidden
         weights.append(vector(f"{at}.biases", _ATTENTION, size))

@@ -68,6 +68,7 @@ class Dialect:
     embedding_key: str = ""  # the key of an embedding width other than hidden_size
     positions: int | None = None  # learned position table: this many rows beyond max_position_embeddings
     lm_head_bias: Switch = False
+    output_gate: bool = False  # attention output gated by a projection as wide as the queries
     sinks: bool = False
     windows: Callable[[Fields, int], list[int | None]] = no_windows
     mixing: "Callable[[Fields, Dialect, int], list[Part]] | None" = None  # None: softmax attention with windows
@@ -155,6 +156,7 @@ def attention_traits(fields: Fields, dialect: Dialect) -> AttentionTraits:
         o_bias=on(fields, dialect.o_bias),
         qk_norm=dialect.qk_norm if on(fields, dialect.qk_norm_switch) else "",
         qk_norm_bias=dialect.qk_norm_bias,
+        gate=dialect.output_gate,
         sinks=dialect.sinks,
     )
 

@@ -21,6 +21,7 @@ MAX_TOKENS: Final = 1_000_000_000
 #: Names that different families give to one quantity; the first that is present is read.
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "hidden_size": ("hidden_size", "n_embd", "n_embed", "d_model", "model_dim"),
+    "first_k_dense_replace": ("first_k_dense_replace", "num_dense_layers"),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
     "num_attention_heads": ("num_attention_heads", "n_head", "n_heads"),
     "num_key_value_heads": (
@@ -134,6 +135,15 @@ class Fields:
     def number(self, name: str, default: float | _Required = REQUIRED) -> float:
         """A finite number from 0 to 10,000 (a multiple or a ratio)."""
         return cast("float", self._read(name, default, _ratio))
+
+    def uniform(self, name: str, *, at_least: int = 0, at_most: int = MAX_SIZE) -> int | None:
+        """A whole number given once or as a list of one a layer that are all alike; None when it is absent."""
+        if not isinstance(self.given(name), list | tuple):
+            return self.maybe_count(name, at_least=at_least, at_most=at_most)
+        found = set(self.counts(name, at_least=at_least, at_most=at_most) or [])
+        if len(found) != 1:
+            raise self.refuse(name, "Its entries differ, or there are none.", "Give one number for all layers.")
+        return found.pop()
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A boolean."""

@@ -43,7 +43,18 @@ class Cache:
         redis_for_every_rpc: let Redis hold the answers of every RPC instead of the expensive ones only.
     """
 
-    __slots__ = ("_flights", "_hit", "_keys", "_local", "_miss", "_redis", "_redis_for_every_rpc", "_tags")
+    __slots__ = (
+        "_flights",
+        "_get",
+        "_hit",
+        "_keys",
+        "_local",
+        "_max_request_bytes",
+        "_miss",
+        "_redis",
+        "_redis_for_every_rpc",
+        "_tags",
+    )
 
     def __init__(
         self,
@@ -58,6 +69,7 @@ class Cache:
         self._hit, self._miss = observer.hit, observer.miss
         self._keys = keys
         self._local = local
+        self._get, self._max_request_bytes = local.get, local.max_entry_bytes
         self._redis = redis
         self._redis_for_every_rpc = redis_for_every_rpc
         self._tags = _Tags(keys)
@@ -77,8 +89,8 @@ class Cache:
             request: the request as it arrived, unparsed.
         """
         # A request larger than any entry cannot be here, and copying and hashing megabytes would hold up the loop.
-        fits = len(request) <= self._local.max_entry_bytes
-        answer = self._local.get(self._tags[rpc, flavour] + request) if fits else None
+        fits = len(request) <= self._max_request_bytes
+        answer = self._get(self._tags[rpc, flavour] + request) if fits else None
         if answer is None:
             self._miss("local", rpc)
         else:
@@ -90,7 +102,7 @@ class Cache:
 
         Does nothing if both together are larger than the tier's largest entry.
         """
-        if len(request) + len(answer) <= self._local.max_entry_bytes:
+        if len(request) + len(answer) <= self._max_request_bytes:
             self._local.put(self._tags[rpc, flavour] + request, answer)
 
     async def get_or_compute(

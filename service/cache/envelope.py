@@ -1,10 +1,12 @@
 """The value in Redis: a small header that proves which key the message was stored under, and the message.
 
 Layout, big-endian: magic ``TNGC`` · format version (1 byte) · flags (1 byte; bit 0: keyed) · message length (4 bytes)
-· digest (16 bytes) · message. The digest is BLAKE2b over header, key and message. The key is part of it, so a value
-moved to another key does not open. With a secret the digest is BLAKE2b's keyed mode, a message authentication code:
-then whoever can write to Redis but lacks the secret cannot forge an answer. Without one it is a checksum against
-accidents only.
+· digest (16 bytes) · message.
+
+The digest is BLAKE2b over header, key and message. The key is part of it, so a value moved to another key does not
+open; the length in the header keeps the end of the key from passing for the start of the message. With a secret the
+digest is BLAKE2b's keyed mode, a message authentication code: then whoever can write to Redis but lacks the secret
+cannot forge an answer. Without one it is a checksum against accidents only.
 """
 
 import hashlib
@@ -57,7 +59,6 @@ class Envelope:
 
     def _digest(self, prefix: bytes, key: bytes, message: bytes) -> bytes:
         digest = hashlib.blake2b(prefix, digest_size=_DIGEST_BYTES, key=self._secret)
-        digest.update(len(key).to_bytes(4, "big"))  # else the end of the key could pass for the start of the message
         digest.update(key)
         digest.update(message)
         return digest.digest()

@@ -261,8 +261,9 @@ def _open_pool(settings: RedisSettings) -> tuple[ConnectionPool, str]:
     """The pool, not yet connected, and the server's address without credentials."""
     try:
         options: dict[str, Any] = dict(parse_url(settings.url))
-        # Set here, they win over the same options in the URL. The timeouts are _converse's. Protocol 2, because with 3
-        # the library no longer notices that an idle connection was closed, and greets the server on every connection.
+        # Set here, they win over the same options in the URL. The timeouts are _converse's. No retries: computing is
+        # the retry. Protocol 2, because with 3 the library no longer notices that an idle connection was closed, and
+        # greets the server on every new one.
         options |= {
             "protocol": 2,
             "driver_info": None,

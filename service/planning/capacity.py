@@ -34,8 +34,9 @@ class Capacity:
 
 
 def capacity(
-    footprint: Footprint,
+    stages: tuple[StageFootprint, ...],
     *,
+    attention_groups: int,
     usable_bytes: float,
     memory_ratio: float,
     context_tokens: int,
@@ -43,10 +44,9 @@ def capacity(
     apply: Apply = plainly,
 ) -> Capacity:
     """What the replica holds, and whether ``sequences`` of ``context_tokens`` fit. Sequences spread over attention groups."""
-    groups = footprint.shape.attention_data
-    per_device = -(-sequences // groups)
+    per_device = -(-sequences // attention_groups)
     available = apply(available_bytes_per_device, usable_memory_bytes=usable_bytes, memory_utilization_ratio=memory_ratio)
-    costs = [(stage.weight_bytes + per_device * stage.cache_bytes.at(context_tokens), stage) for stage in footprint.stages]
+    costs = [(stage.weight_bytes + per_device * stage.cache_bytes.at(context_tokens), stage) for stage in stages]
     tightest = max(costs, key=lambda cost: cost[0])[1]
     cache = tightest.cache_bytes.at(context_tokens)
     required = apply(
@@ -62,11 +62,11 @@ def capacity(
             weight_bytes_per_device=stage.weight_bytes,
             cache_bytes_per_sequence_per_device=stage_cache,
         )
-        for stage in footprint.stages
+        for stage in stages
         if (stage_cache := stage.cache_bytes.at(context_tokens)) > 0
     ]
-    weights_fit = all(stage.weight_bytes <= available for stage in footprint.stages)
-    most = (max(0.0, min(held)) * groups if weights_fit else 0.0) if held else None
+    weights_fit = all(stage.weight_bytes <= available for stage in stages)
+    most = (max(0.0, min(held)) * attention_groups if weights_fit else 0.0) if held else None
     return Capacity(usable_bytes, available, required, tightest, cache, most)
 
 
@@ -77,7 +77,8 @@ def known_capacity(
     if device.usable_memory_bytes is None:
         return None
     return capacity(
-        footprint,
+        footprint.stages,
+        attention_groups=footprint.shape.attention_data,
         usable_bytes=device.usable_memory_bytes,
         memory_ratio=memory_ratio,
         context_tokens=context_tokens,

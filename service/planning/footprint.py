@@ -4,7 +4,7 @@ Everything that does not depend on batch and context is summed here once; a foot
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from service.architectures import Architecture
@@ -23,7 +23,7 @@ from service.formulas.kv_cache import num_kv_heads_per_device
 from service.formulas.transformer import matmul_flops_per_token
 from service.planning.formats import StoredFormats
 from service.planning.requests import Parallelism
-from service.planning.shape import is_first_stage, stage_layers
+from service.planning.shape import is_first_stage, is_last_stage, stage_layers
 from service.units import BYTES_PER_ELEMENT
 
 
@@ -229,6 +229,9 @@ class FootprintBuilder:
         self.architecture = architecture
         self.formats = formats
         self.multi_token_prediction = multi_token_prediction
+        # What one device holds does not depend on the number of stages, nor on how ranks group into experts.
+        self._parts: dict[tuple[int, int], _Parts] = {}
+        self._stage_cuts: dict[int, tuple[_Cut, ...]] = {}
 
     @property
     def block_size(self) -> int | None:
@@ -237,44 +240,82 @@ class FootprintBuilder:
 
     def build(self, shape: Parallelism) -> Footprint:
         """The footprint of one shape, which must be legal (``service.planning.shape``)."""
-        architecture, kinds = self.architecture, self.architecture.layer_kinds
-        counts = architecture.layer_counts
-        layers = [self._layer(kind, shape) for kind in kinds]
-        outer = self._summarise(architecture.outer, shape, None)
-        parts = [(outer, 1.0), *zip(layers, map(float, counts), strict=True)]
-        caches = [_cache_costs(kind, self.formats, shape) for kind in kinds]
-        attention = add_up((attention_cost(kind.attention), float(count)) for kind, count in zip(kinds, counts, strict=True))
-        whole_tensors = [(tensor, count) for tensor, count in architecture.tensors() if tensor.role is not Role.VISION]
-        whole = [(_cache_costs(kind, self.formats, Parallelism())[0]) for kind in kinds]
-        experts = architecture.experts
+        architecture = self.architecture
+        parts, counts = self._parts_of(shape), [float(count) for count in architecture.layer_counts]
+        summaries = [(parts.outer, 1.0), *zip(parts.layers, counts, strict=True)]
+        whole, experts = self._parts_of(Parallelism()), architecture.experts
+        attention = add_up(zip(map(_attention_of, architecture.layer_kinds), counts, strict=True))
         return Footprint(
             shape=shape,
-            stages=self._stages(shape, layers, [stored for stored, _ in caches]),
-            read_bytes_per_device=sum(part.read * count for part, count in parts),
-            expert_bytes_per_device=sum(part.experts * count for part, count in parts),
+            stages=self.stages(shape),
+            read_bytes_per_device=sum(part.read * count for part, count in summaries),
+            expert_bytes_per_device=sum(part.experts * count for part, count in summaries),
             num_experts=experts.num_experts if experts else 0,
             num_experts_per_token=experts.num_experts_per_token if experts else 0,
-            flops_per_device=_merge((part.flops, count) for part, count in parts),
-            expert_flops_per_device=_merge((part.expert_flops, count) for part, count in parts),
+            flops_per_device=_merge((part.flops, count) for part, count in summaries),
+            expert_flops_per_device=_merge((part.expert_flops, count) for part, count in summaries),
             attention_flops_per_device=add_up([(attention, 1 / shape.tensor)]),
-            cache_read_bytes_per_device=add_up((read, float(n)) for (_, read), n in zip(caches, counts, strict=True)),
-            num_all_reduces=sum(_all_reduces(kind, shape) * n for kind, n in zip(kinds, counts, strict=True)),
-            num_expert_layers=sum(n for kind, n in zip(kinds, counts, strict=True) if kind.feed_forward is FeedForward.EXPERTS),
+            cache_read_bytes_per_device=add_up(zip(parts.cache_read, counts, strict=True)),
+            num_all_reduces=self._count(lambda kind: _all_reduces(kind, shape)),
+            num_expert_layers=self._count(lambda kind: int(kind.feed_forward is FeedForward.EXPERTS)),
             hidden_size=architecture.hidden_size,
-            weight_bytes=sum(self.formats.bytes_of(tensor) * n for tensor, n in architecture.tensors())
-            + self._extra_bytes(Parallelism()),
-            total_expert_bytes=sum(
-                self.formats.bytes_of(tensor) * n for tensor, n in whole_tensors if tensor.role is Role.ROUTED_EXPERTS
-            ),
-            flops_per_token=sum(
-                matmul_flops_per_token(num_matmul_parameters=tensor.num_matmul_parameters)
-                * n
-                * architecture.active_ratio(tensor)
-                for tensor, n in whole_tensors
-            ),
+            weight_bytes=self._whole_bytes(set(Role)) + self._extra_bytes(Parallelism()),
+            total_expert_bytes=self._whole_bytes({Role.ROUTED_EXPERTS}),
+            flops_per_token=self._flops_per_token(),
             attention_flops=attention,
-            cache_bytes=add_up((stored, float(n)) for stored, n in zip(whole, counts, strict=True)),
+            cache_bytes=add_up(zip(whole.cache_stored, counts, strict=True)),
         )
+
+    def stages(self, shape: Parallelism) -> tuple[StageFootprint, ...]:
+        """What each pipeline stage puts on a device, alike ones once."""
+        parts = self._parts_of(shape)
+        return tuple(dict.fromkeys(self._stage(cut, parts, shape) for cut in self._cuts(shape.pipeline)))
+
+    def _cuts(self, pipeline: int) -> tuple["_Cut", ...]:
+        """The stages by how many layers of each kind they hold, alike ones once."""
+        if pipeline not in self._stage_cuts:
+            order, start, cuts = self.architecture.layer_order, 0, []
+            sizes = stage_layers(len(order), pipeline)
+            for index, size in enumerate(sizes):
+                own = order[start : start + size]
+                start += size
+                counts = tuple(own.count(kind) for kind in range(len(self.architecture.layer_kinds)))
+                cuts.append(_Cut(counts, index == 0, index == len(sizes) - 1))
+            self._stage_cuts[pipeline] = tuple(dict.fromkeys(cuts))
+        return self._stage_cuts[pipeline]
+
+    def _stage(self, cut: "_Cut", parts: "_Parts", shape: Parallelism) -> StageFootprint:
+        layers = sum(part.stored * n for part, n in zip(parts.layers, cut.layer_counts, strict=True))
+        return StageFootprint(
+            num_layers=sum(cut.layer_counts),
+            weight_bytes=layers + self._outer_bytes(cut, parts, shape),
+            cache_bytes=add_up(zip(parts.cache_stored, map(float, cut.layer_counts), strict=True)),
+        )
+
+    def _parts_of(self, shape: Parallelism) -> "_Parts":
+        key = (shape.tensor, shape.attention_data)
+        if key not in self._parts:
+            kinds = self.architecture.layer_kinds
+            caches = [_cache_costs(kind, self.formats, shape) for kind in kinds]
+            outer = self.architecture.outer
+            tied = self.architecture.embeddings_tied
+            self._parts[key] = _Parts(
+                outer=self._summarise(outer, shape, None),
+                outer_first=self._stored(outer, shape, lambda role: is_first_stage(role, tied)),
+                outer_last=self._stored(outer, shape, is_last_stage),
+                outer_spread=self._stored(outer, shape, lambda role: role is Role.ALL),
+                layers=tuple(self._layer(kind, shape) for kind in kinds),
+                cache_stored=tuple(stored for stored, _ in caches),
+                cache_read=tuple(read for _, read in caches),
+            )
+        return self._parts[key]
+
+    def _stored(self, tensors: Iterable[Tensor], shape: Parallelism, wanted: Callable[[Role], bool]) -> float:
+        return self._summarise((tensor for tensor in tensors if wanted(tensor.role)), shape, None).stored
+
+    def _count(self, per_layer: Callable[[LayerKind], int]) -> int:
+        kinds = zip(self.architecture.layer_kinds, self.architecture.layer_counts, strict=True)
+        return sum(per_layer(kind) * count for kind, count in kinds)
 
     def _layer(self, kind: LayerKind, shape: Parallelism) -> _Summary:
         return self._summarise(kind.tensors, shape, kind.attention.num_kv_heads if kind.attention else None)
@@ -282,40 +323,54 @@ class FootprintBuilder:
     def _summarise(self, tensors: Iterable[Tensor], shape: Parallelism, heads: int | None) -> _Summary:
         return _summarise(tensors, self.architecture, self.formats, shape, heads)
 
+    def _whole_bytes(self, roles: set[Role]) -> float:
+        return sum(self.formats.bytes_of(tensor) * n for tensor, n in self.architecture.tensors() if tensor.role in roles)
+
+    def _flops_per_token(self) -> float:
+        """Matrix multiplications of one token, copies on several devices counted once."""
+        active_ratio = self.architecture.active_ratio
+        return sum(
+            matmul_flops_per_token(num_matmul_parameters=tensor.num_matmul_parameters) * n * active_ratio(tensor)
+            for tensor, n in self.architecture.tensors()
+            if tensor.role is not Role.VISION
+        )
+
     def _extra_bytes(self, shape: Parallelism) -> float:
         """Multi-token-prediction layers on one device of the last stage, where they are loaded."""
         if not self.multi_token_prediction:
             return 0.0
         return self._summarise(self.architecture.multi_token_prediction, shape, None).stored
 
-    def _stages(self, shape: Parallelism, layers: list[_Summary], caches: list[ContextCost]) -> tuple[StageFootprint, ...]:
-        """The stages, alike ones once. Bare parameters (role ALL) divide like the layers."""
-        order, start = self.architecture.layer_order, 0
-        stages = []
-        sizes = stage_layers(len(order), shape.pipeline)
-        for index, size in enumerate(sizes):
-            own = order[start : start + size]
-            start += size
-            counts = [own.count(kind) for kind in range(len(layers))]
-            outer = self._outer_bytes(shape, index == 0, index == len(sizes) - 1, size / max(1, len(order)))
-            stages.append(
-                StageFootprint(
-                    num_layers=size,
-                    weight_bytes=outer + sum(layer.stored * n for layer, n in zip(layers, counts, strict=True)),
-                    cache_bytes=add_up(zip(caches, map(float, counts), strict=True)),
-                )
-            )
-        return tuple(dict.fromkeys(stages))
+    def _outer_bytes(self, cut: "_Cut", parts: "_Parts", shape: Parallelism) -> float:
+        """What stands outside the layers, on the stages that hold it. Bare parameters (role ALL) divide like the layers."""
+        extra = self._extra_bytes(shape) if cut.last else 0.0
+        if cut.first and cut.last:
+            return parts.outer.stored + extra
+        spread = parts.outer_spread * sum(cut.layer_counts) / max(1, self.architecture.num_layers)
+        return extra + spread + parts.outer_first * cut.first + parts.outer_last * cut.last
 
-    def _outer_bytes(self, shape: Parallelism, first: bool, last: bool, layer_ratio: float) -> float:
-        if first and last:
-            return self._summarise(self.architecture.outer, shape, None).stored + self._extra_bytes(shape)
-        total = self._extra_bytes(shape) if last else 0.0
-        for tensor in self.architecture.outer:
-            held = self._summarise((tensor,), shape, None).stored
-            tied = tensor.role is Role.LM_HEAD and self.architecture.embeddings_tied
-            if tensor.role is Role.ALL:
-                total += held * layer_ratio
-            elif (first and (tied or is_first_stage(tensor.role))) or (last and not is_first_stage(tensor.role)):
-                total += held
-        return total
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """One pipeline stage: layers of each kind, and whether it is the first or the last."""
+
+    layer_counts: tuple[int, ...]
+    first: bool
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """One device's share of what stands outside the layers and of one layer of each kind."""
+
+    outer: _Summary
+    outer_first: float  # stored bytes that the first of several stages holds; a tied table stands at both ends
+    outer_last: float
+    outer_spread: float
+    layers: tuple[_Summary, ...]
+    cache_stored: tuple[ContextCost, ...]
+    cache_read: tuple[ContextCost, ...]
+
+
+def _attention_of(kind: LayerKind) -> ContextCost:
+    return attention_cost(kind.attention)

@@ -73,7 +73,8 @@ class NodeFit:
     def capacity_of(self, shape: Parallelism, apply: Apply = plainly) -> Capacity:
         """What a shape holds."""
         return capacity(
-            self.builder.build(shape),
+            self.builder.stages(shape),
+            attention_groups=shape.attention_data,
             usable_bytes=self.usable_bytes,
             memory_ratio=self.memory_ratio,
             context_tokens=self.context_tokens,

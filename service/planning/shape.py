@@ -117,6 +117,14 @@ def is_even(architecture: Architecture, pipeline: int) -> bool:
     return pipeline == 1 or architecture.num_layers % pipeline == 0
 
 
-def is_first_stage(role: Role) -> bool:
-    """Whether a tensor outside the layers stands before the first of them (embedding, vision tower)."""
-    return role in {Role.EMBEDDING, Role.PER_LAYER_EMBEDDING, Role.VISION}
+_BEFORE_THE_LAYERS = frozenset({Role.EMBEDDING, Role.PER_LAYER_EMBEDDING, Role.VISION})
+
+
+def is_first_stage(role: Role, embeddings_tied: bool) -> bool:
+    """Whether the first of several stages holds a tensor outside the layers; a tied lm_head is its embedding too."""
+    return role in _BEFORE_THE_LAYERS or (embeddings_tied and role is Role.LM_HEAD)
+
+
+def is_last_stage(role: Role) -> bool:
+    """Whether the last of several stages holds a tensor that stands outside the layers (final norm, lm_head)."""
+    return role not in _BEFORE_THE_LAYERS and role is not Role.ALL

@@ -39,11 +39,9 @@ def test_a_value_moved_to_another_key_does_not_open() -> None:
     assert envelope.open(b"another key", envelope.seal(b"key", b"message")) is None
 
 
-def test_key_and_message_cannot_be_shifted_into_one_another() -> None:
+def test_the_end_of_a_key_cannot_pass_for_the_start_of_a_message() -> None:
     envelope = Envelope()
-    shifted = envelope.seal(b"ab", b"c")[:10] + envelope.seal(b"a", b"c")[10:]
-    assert envelope.open(b"ab", shifted) is None
-    digests = {envelope.seal(key, message)[10:HEADER_BYTES] for key, message in ((b"ab", b"cd"), (b"abc", b"dd"))}
+    digests = {envelope.seal(key, message)[10:HEADER_BYTES] for key, message in ((b"ab", b"cd"), (b"abc", b"d"))}
     assert 2 == len(digests)
 
 

@@ -209,11 +209,13 @@ async def test_a_full_or_read_only_redis_is_still_read_and_no_error_to_anyone(
     assert 1 == await _answered_then_closed(open_cache(), request=b"before")
     with redis_server.client() as client:
         client.execute_command(*command)
-        for _ in range(10):
-            assert 1 == await _answered_then_closed(open_cache())
-        assert 0 == await _answered_then_closed(open_cache(), request=b"before")
-        client.execute_command("REPLICAOF", "NO", "ONE")
-    assert {"miss": 11, "refused": 10, "hit": 1} == tally.counts()
+        cache = open_cache()
+        for index in range(40):  # enough to fill the breaker's window
+            assert ANSWER == await cache.get_or_compute("FitNode", bytes([index]), Compute())
+            while tally.redis["refused"] <= index:
+                await asyncio.sleep(0.01)
+        assert 0 == await _answered_then_closed(cache, request=b"before")
+    assert {"miss": 41, "refused": 40, "hit": 1} == tally.counts()
     assert [] == tally.states
 
 
@@ -224,6 +226,19 @@ async def test_an_answer_over_the_limit_is_not_written(open_cache: Opener, redis
     assert {"miss": 1, "too_large": 1} == tally.counts()
     with redis_server.client() as client:
         assert 0 == client.dbsize()
+
+
+async def test_a_connection_that_was_closed_while_idle_is_replaced_unnoticed(
+    open_cache: Opener, redis_server: "RedisServer", tally: "Tally"
+) -> None:
+    assert 1 == await _answered_then_closed(open_cache())
+    cache = open_cache()
+    for _ in range(5):
+        assert ANSWER == await cache.get_or_compute("FitNode", REQUEST, Compute())
+        with redis_server.client() as client:
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal")
+        await asyncio.sleep(0.05)
+    assert {"miss": 1, "hit": 5} == tally.counts()
 
 
 async def test_with_every_connection_busy_a_look_up_is_a_miss_rather_than_a_wait(open_cache: Opener, tally: "Tally") -> None:

@@ -62,7 +62,7 @@ def refuse(error: errors.TonnageError, server: str, timeout: float, as_json: boo
 def explained(error: errors.TonnageError, server: str, timeout: float) -> str:
     """What went wrong and what to do next, for a person."""
     match error:
-        case errors.Unavailable() if "resolution" in error.message:
+        case errors.Unavailable() if "resolving" in error.message:
             return f"the host in {server} has no address; give --server or TONNAGE_SERVER as host:port"
         case errors.Unavailable():
             return (

@@ -1,0 +1,172 @@
+"""What the client is tested against: the real service in a process of its own, and a gRPC server that fails on demand."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+from google.rpc import status_pb2
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_status import rpc_status
+
+from tonnage import methods
+from tonnage.v1.capacity_service_pb2 import EstimateDecodeResponse
+
+START_SECONDS = 30.0
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where the running service answers."""
+
+    grpc: str
+    http: str
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    """The real service on free ports."""
+    grpc_port, http_port = free_port(), free_port()
+    root = Path(__file__).resolve().parents[2]
+    given = {name: value for name, value in os.environ.items() if not name.startswith("TONNAGE_")}
+    given |= {
+        "TONNAGE_GRPC_PORT": str(grpc_port),
+        "TONNAGE_HTTP_PORT": str(http_port),
+        "PYTHONPATH": os.pathsep.join([str(root), str(root / "clients" / "python")]),
+    }
+    log = tmp_path_factory.mktemp("service") / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from service.main import main; main()"], env=given, stdout=output, stderr=output
+        )
+    try:
+        _await_service(process, grpc_port, log)
+        yield Addresses(f"127.0.0.1:{grpc_port}", f"http://127.0.0.1:{http_port}")
+    finally:
+        process.terminate()
+        process.wait(START_SECONDS)
+
+
+def _await_service(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        check = health_pb2_grpc.HealthStub(channel)
+        while True:
+            try:
+                answer = check.Check(health_pb2.HealthCheckRequest(), timeout=1)
+                if answer.status == health_pb2.HealthCheckResponse.SERVING:
+                    return
+            except grpc.RpcError:
+                pass
+            if process.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"the service did not start:\n{log.read_text(errors='replace')}")
+            time.sleep(0.05)
+
+
+Answer = Callable[[Message, grpc.ServicerContext], Message]
+
+
+def answers(message: Message) -> Answer:
+    """Always the same answer."""
+    return lambda request, context: message
+
+
+def fails(status: status_pb2.Status) -> Answer:
+    """Always the same failure, with its details."""
+
+    def fail(request: Message, context: grpc.ServicerContext) -> Message:
+        context.abort_with_status(rpc_status.to_status(status))
+        raise AssertionError("abort_with_status raises")
+
+    return fail
+
+
+@dataclass
+class ScriptedServer:
+    """A real gRPC server of the schema's methods that answers as it is told, and remembers what it was sent."""
+
+    port: int
+    script: dict[str, Answer] = field(default_factory=dict)
+    requests: list[Message] = field(default_factory=list)
+    metadata: list[dict[str, str | bytes]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.health = health.HealthServicer()
+        self._server: grpc.Server | None = None
+
+    @property
+    def target(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self, credentials: grpc.ServerCredentials | None = None) -> None:
+        self.health = health.HealthServicer()
+        self.health.set("", health_pb2.HealthCheckResponse.SERVING)
+        self._server = grpc.server(futures.ThreadPoolExecutor(8))
+        health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
+        for service in ("tonnage.v1.CapacityService", "tonnage.v1.CatalogueService"):
+            self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, self._handlers(service)),))
+        if credentials:
+            self._server.add_secure_port(self.target, credentials)
+        else:
+            self._server.add_insecure_port(self.target)
+        self._server.start()
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.stop(None).wait()
+            self._server = None
+
+    def _handlers(self, service: str) -> dict[str, grpc.RpcMethodHandler]:
+        listed = [method for method in vars(methods).values() if isinstance(method, methods.Method)]
+        return {
+            method.path.rpartition("/")[2]: grpc.unary_unary_rpc_method_handler(
+                self._answering(method),
+                request_deserializer=method.request.FromString,
+                response_serializer=method.response.SerializeToString,
+            )
+            for method in listed
+            if method.path.startswith(f"/{service}/")
+        }
+
+    def _answering(self, method: methods.Method[..., Message, Message]) -> Answer:
+        name = method.path.rpartition("/")[2]
+
+        def answer(request: Message, context: grpc.ServicerContext) -> Message:
+            self.requests.append(request)
+            self.metadata.append({key: value for key, value in context.invocation_metadata()})
+            return self.script.get(name, answers(method.response()))(request, context)
+
+        return answer
+
+
+@pytest.fixture
+def scripted() -> Iterator[ScriptedServer]:
+    """A server that is up and answers with empty messages until it is told otherwise."""
+    server = ScriptedServer(free_port())
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def down() -> Iterator[ScriptedServer]:
+    """A server that is not up yet."""
+    server = ScriptedServer(free_port())
+    server.script["EstimateDecode"] = answers(EstimateDecodeResponse(num_devices=8))
+    yield server
+    server.stop()
