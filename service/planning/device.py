@@ -12,6 +12,9 @@ from service.planning.errors import NotFound, Unanswerable
 from service.planning.requests import AcceleratorSpec, InlineAccelerator
 from service.planning.results import UsedFigure
 
+#: Formats that weights may be kept in while 16-bit units multiply them.
+_NARROW: Final = frozenset({"fp8", "fp4", "int8"})
+
 #: An inline link without a domain size joins every replica that a request can describe.
 _UNBOUNDED_DOMAIN: Final = 2**31 - 1
 
@@ -55,13 +58,20 @@ class Device:
         """Dense peak in FLOP/s; Unanswerable, naming the request field ``asked_by``, where none is known."""
         peak = self.peaks_dense.get(precision)
         if peak is None:
-            known = ", ".join(sorted(self.peaks_dense)) or "none"
-            raise Unanswerable(
-                asked_by,
-                f"no dense {precision} peak is known for {self.title}",
-                f"choose one of its formats ({known})" + _weight_only_hint(precision),
-            )
+            missing = f"no dense {precision} peak is known for {self.title}"
+            if self.memory_basis is MemoryBasis.CALLER:
+                raise Unanswerable("accelerator.inline.peak_dense_flops_per_second", missing, f"give it for {precision}")
+            raise Unanswerable(asked_by, missing, self._other_peaks(precision))
         return peak
+
+    def _other_peaks(self, precision: str) -> str:
+        known = ", ".join(sorted(self.peaks_dense))
+        if not known:
+            return "no peak of it is known at all: give the accelerator inline with its own figures"
+        hint = ""
+        if precision in _NARROW:
+            hint = f"; for {precision} weights that are multiplied in 16 bits, set precision.compute to bf16 or fp16"
+        return f"its dense peaks are: {known}{hint}"
 
     def memory_bandwidth(self) -> float:
         """Memory bandwidth in bytes/s; Unanswerable where it is not known."""
@@ -76,12 +86,6 @@ class Device:
     def link_over(self, num_devices: int) -> DeviceLink | None:
         """The fastest link that joins so many devices, or None where none is known to."""
         return next((link for link in self.links if link.num_devices_in_domain >= num_devices), None)
-
-
-def _weight_only_hint(precision: str) -> str:
-    if precision not in {"fp8", "fp4", "int8"}:
-        return ""
-    return f"; for {precision} weights that are multiplied in 16 bits, set precision.compute to bf16 or fp16"
 
 
 def resolve_device(catalogue: Catalogue, spec: AcceleratorSpec, field_name: str = "accelerator") -> Device:

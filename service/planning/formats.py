@@ -126,5 +126,5 @@ def _peak_format(stored: str, is_bulk: bool, precision: Precision, device: Devic
     for candidate in candidates:
         if candidate in device.peaks_dense:
             return candidate
-    device.peak_dense(candidates[0], "precision.weights" if precision.weights else "model")
+    device.peak_dense(candidates[0], "precision.weights" if precision.weights else "precision.compute")
     raise AssertionError("unreachable: a format without a peak is refused above")

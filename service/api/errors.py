@@ -1,0 +1,283 @@
+"""The one table from what went wrong to what either door answers, and that answer as gRPC and as JSON.
+
+Both doors answer with the same ``google.rpc.Status``: ``ErrorInfo`` says what it was for programs, ``BadRequest`` which
+fields it was about, ``RetryInfo`` when to come back. Whatever the table does not name is a bug: its cause goes to the
+log under an id, and the id is all that the caller sees.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import grpc
+import orjson
+from google.rpc import error_details_pb2, status_pb2
+
+from service.planning.errors import InvalidRequest, NotFound, Unanswerable
+from service.telemetry import REQUEST_LOG
+
+DOMAIN: Final = "tonnage"
+#: The most violations that an answer lists; the rest is counted.
+MAX_VIOLATIONS: Final = 100
+#: gRPC refuses trailing metadata beyond 8 KiB unless both sides raise it, and sends these bytes in base64.
+_MAX_TRAILER_BYTES: Final = 4096
+_MAX_MESSAGE_CHARACTERS: Final = 512
+_TYPE_PREFIX: Final = "type.googleapis.com/google.rpc."
+
+_logger = logging.getLogger(REQUEST_LOG)
+
+
+class DoorError(Exception):
+    """A request that was refused before planning saw it."""
+
+
+class Unreadable(DoorError):
+    """The body or the message cannot be parsed; the text says where parsing stopped."""
+
+
+class BodyTooLarge(DoorError):
+    """The body is larger than is taken."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(f"the body is larger than the {limit_bytes} bytes that are taken")
+        self.limit_bytes = limit_bytes
+
+
+class UnsupportedContentType(DoorError):
+    """The body is not declared as JSON in UTF-8."""
+
+    def __init__(self, given: str) -> None:
+        what = f"is {shortened(given)!r}" if given else "is missing"
+        super().__init__(f"the Content-Type {what}; send application/json")
+
+
+class UnknownPath(DoorError):
+    """Nothing is served at the path."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"nothing is served at {shortened(path)!r}; /openapi.json lists what is")
+
+
+class WrongMethod(DoorError):
+    """The path is served, but not by this HTTP method."""
+
+    def __init__(self, method: str, path: str, allowed: Iterable[str]) -> None:
+        self.allowed = ", ".join(sorted(allowed))
+        super().__init__(f"{shortened(path)!r} does not take {shortened(method)}; it takes {self.allowed}")
+
+
+class TooManyInFlight(DoorError):
+    """The process already works on as many requests as it may."""
+
+    def __init__(self, limit: int, retry_seconds: int = 1) -> None:
+        super().__init__(f"{limit} requests are being worked on, which is the limit; try again in {retry_seconds} s")
+        self.limit = limit
+        self.retry_seconds = retry_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class FieldViolation:
+    """One thing wrong with one field, as ``google.rpc.BadRequest.FieldViolation`` has it."""
+
+    field: str
+    description: str
+    reason: str = "INVALID_VALUE"
+
+
+class MalformedRequest(DoorError):
+    """Fields that the schema refuses; carries all of them."""
+
+    def __init__(self, violations: Iterable[FieldViolation]) -> None:
+        self.violations = tuple(violations)
+        super().__init__(_summary(self.violations))
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What an error says besides its text."""
+
+    violations: tuple[FieldViolation, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    retry_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the table."""
+
+    kind: type[Exception]
+    code: grpc.StatusCode
+    http_status: int
+    reason: str  # of ErrorInfo
+    about: Callable[[Any], _About] = lambda error: _About()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a door answers in place of an answer."""
+
+    code: grpc.StatusCode
+    http_status: int
+    message: str
+    reason: str
+    violations: tuple[FieldViolation, ...]
+    metadata: Mapping[str, str]
+    headers: Mapping[str, str]  # of HTTP
+    retry_seconds: int | None
+
+
+def _about_invalid(error: InvalidRequest) -> _About:
+    found = (
+        FieldViolation(each.field, f"{each.reason}; {each.remedy}" if each.remedy else each.reason)
+        for each in error.violations
+    )
+    return _About(tuple(found))
+
+
+def _about_not_found(error: NotFound) -> _About:
+    nearest = ", ".join(error.nearest)
+    description = f"the catalogue has no {error.kind} called {shortened(error.name)!r}"
+    description += f"; the nearest are {nearest}" if nearest else ""
+    metadata = {"field": error.field, "kind": error.kind, "name": shortened(error.name), "nearest": nearest}
+    return _About((FieldViolation(error.field, description, "NAME_NOT_FOUND"),), metadata)
+
+
+def _about_unanswerable(error: Unanswerable) -> _About:
+    metadata = {"field": error.field, "missing": error.missing, "remedy": error.remedy}
+    return _About((FieldViolation(error.field, f"{error.missing}; {error.remedy}", "FIGURE_MISSING"),), metadata)
+
+
+def _about_too_many(error: TooManyInFlight) -> _About:
+    return _About(
+        metadata={"limit": str(error.limit)},
+        headers={"retry-after": str(error.retry_seconds)},
+        retry_seconds=error.retry_seconds,
+    )
+
+
+_C = grpc.StatusCode
+
+TABLE: Final = (
+    Row(InvalidRequest, _C.INVALID_ARGUMENT, 400, "INVALID_REQUEST", _about_invalid),
+    Row(MalformedRequest, _C.INVALID_ARGUMENT, 400, "INVALID_REQUEST", lambda error: _About(error.violations)),
+    Row(Unreadable, _C.INVALID_ARGUMENT, 400, "UNREADABLE_REQUEST"),
+    Row(NotFound, _C.NOT_FOUND, 404, "NAME_NOT_FOUND", _about_not_found),
+    Row(Unanswerable, _C.FAILED_PRECONDITION, 400, "FIGURE_MISSING", _about_unanswerable),
+    Row(TooManyInFlight, _C.RESOURCE_EXHAUSTED, 429, "TOO_MANY_REQUESTS", _about_too_many),
+    Row(
+        BodyTooLarge,
+        _C.RESOURCE_EXHAUSTED,
+        413,
+        "BODY_TOO_LARGE",
+        lambda error: _About(metadata={"limit_bytes": str(error.limit_bytes)}),
+    ),
+    Row(
+        UnsupportedContentType,
+        _C.INVALID_ARGUMENT,
+        415,
+        "UNSUPPORTED_CONTENT_TYPE",
+        lambda error: _About(metadata={"supported": "application/json"}, headers={"accept": "application/json"}),
+    ),
+    Row(UnknownPath, _C.UNIMPLEMENTED, 404, "UNKNOWN_PATH"),
+    Row(
+        WrongMethod,
+        _C.UNIMPLEMENTED,
+        405,
+        "METHOD_NOT_ALLOWED",
+        lambda error: _About(metadata={"allowed": error.allowed}, headers={"allow": error.allowed}),
+    ),
+)
+
+_ROWS: Final = {row.kind: row for row in TABLE}
+
+
+def failure_of(error: Exception, asked: str) -> Failure:
+    """What either door answers to the error; logs it under an id where it is a bug.
+
+    Args:
+        error: what the request ended in.
+        asked: the RPC or route, for the log.
+    """
+    row = _ROWS.get(type(error))
+    if row is None:
+        return _bug(error, asked)
+    about = row.about(error)
+    text = _summary(about.violations) if row.reason == "INVALID_REQUEST" else str(error)
+    return Failure(
+        code=row.code,
+        http_status=row.http_status,
+        message=shortened(text, _MAX_MESSAGE_CHARACTERS),
+        reason=row.reason,
+        violations=_bounded(about.violations),
+        metadata=about.metadata,
+        headers=about.headers,
+        retry_seconds=about.retry_seconds,
+    )
+
+
+def _bug(error: Exception, asked: str) -> Failure:
+    error_id = secrets.token_hex(8)
+    _logger.error("%s failed", asked, exc_info=error, extra={"error_id": error_id})
+    message = f"the service failed on this request; its log says why under {error_id}"
+    return Failure(_C.INTERNAL, 500, message, "INTERNAL_ERROR", (), {"error_id": error_id}, {}, None)
+
+
+def shortened(text: str, limit: int = 120) -> str:
+    """The text, cut where it is longer than so many characters: what a caller sends is quoted, not echoed."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _summary(violations: tuple[FieldViolation, ...]) -> str:
+    if not violations:
+        return "the request is refused"
+    first = violations[0]
+    text = f"{first.field}: {first.description}" if first.field else first.description
+    more = len(violations) - 1
+    return text if more == 0 else f"{shortened(text, 400)} (and {more} more)"
+
+
+def _bounded(violations: tuple[FieldViolation, ...]) -> tuple[FieldViolation, ...]:
+    return tuple(
+        FieldViolation(shortened(each.field, 200), shortened(each.description, 400), each.reason)
+        for each in violations[:MAX_VIOLATIONS]
+    )
+
+
+def as_json(failure: Failure) -> bytes:
+    """The failure as the body of an HTTP response: ``google.rpc.Status`` in JSON."""
+    info = {"reason": failure.reason, "domain": DOMAIN, "metadata": dict(failure.metadata)}
+    details: list[dict[str, Any]] = [{"@type": f"{_TYPE_PREFIX}ErrorInfo", **info}]
+    if failure.violations:
+        found = [{"field": v.field, "description": v.description, "reason": v.reason} for v in failure.violations]
+        details.append({"@type": f"{_TYPE_PREFIX}BadRequest", "field_violations": found})
+    if failure.retry_seconds is not None:
+        details.append({"@type": f"{_TYPE_PREFIX}RetryInfo", "retry_delay": f"{failure.retry_seconds}s"})
+    return orjson.dumps({"code": failure.code.value[0], "message": failure.message, "details": details})
+
+
+def as_status(failure: Failure) -> status_pb2.Status:
+    """The failure as the message that goes into ``grpc-status-details-bin``, with as many violations as fit there."""
+    status = status_pb2.Status(code=failure.code.value[0], message=failure.message)
+    info = error_details_pb2.ErrorInfo(reason=failure.reason, domain=DOMAIN, metadata=failure.metadata)
+    status.details.add().Pack(info)
+    if failure.retry_seconds is not None:
+        retry = error_details_pb2.RetryInfo()
+        retry.retry_delay.seconds = failure.retry_seconds
+        status.details.add().Pack(retry)
+    if failure.violations:
+        room = _MAX_TRAILER_BYTES - status.ByteSize()
+        status.details.add().Pack(_bad_request(failure.violations, room))
+    return status
+
+
+def _bad_request(violations: tuple[FieldViolation, ...], room_bytes: int) -> error_details_pb2.BadRequest:
+    bad = error_details_pb2.BadRequest()
+    for each in violations:
+        bad.field_violations.add(field=each.field, description=each.description, reason=each.reason)
+        if bad.ByteSize() > room_bytes:
+            del bad.field_violations[-1]
+            break
+    return bad
