@@ -30,6 +30,7 @@ class Model:
     vocab_size: int
     layers: Sequence[Layer]
     tied: bool
+    layer_numbers: Sequence[int] | None = None  # in the checkpoint's names, where they are not 0, 1, 2, …
     outer: tuple[Weight, ...] = ()  # besides embedding and lm_head: final norm, positions, towers
     embedding_size: int | None = None  # where it is not hidden_size
     lm_head_bias: bool = False
@@ -44,7 +45,7 @@ class Model:
 def assemble(source: Source, model: Model) -> Architecture:
     """The architecture of a model as its checkpoint stores it."""
     storage = source.storage
-    kinds, order = _kinds(storage, model.layers)
+    kinds, order = _kinds(storage, model.layers, model.layer_numbers or range(len(model.layers)))
     outer = tuple(storage.tensor(weight) for weight in (*_embeddings(model), *model.outer))
     limit = model.context_limit_tokens or model.fields.maybe_count("max_position_embeddings", at_most=MAX_TOKENS)
     return Architecture(
@@ -86,13 +87,15 @@ def _embeddings(model: Model) -> tuple[Weight, ...]:
     return table, head
 
 
-def _kinds(storage: Storage, layers: Sequence[Layer]) -> tuple[tuple[LayerKind, ...], tuple[int, ...]]:
+def _kinds(
+    storage: Storage, layers: Sequence[Layer], numbers: Sequence[int]
+) -> tuple[tuple[LayerKind, ...], tuple[int, ...]]:
     """Layers that are alike and stored alike, each once, and which of them stands where."""
     by_treatment: dict[tuple[int, tuple[frozenset[str], ...]], int] = {}
     by_kind: dict[LayerKind, int] = {}
     order = []
-    for index, layer in enumerate(layers):
-        said = storage.said_of_layer(index)
+    for number, layer in zip(numbers, layers, strict=True):
+        said = storage.said_of_layer(number)
         treatment = (id(layer), said)
         if treatment not in by_treatment:
             kind = _kind(storage, layer, said)

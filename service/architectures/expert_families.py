@@ -176,7 +176,7 @@ EXPERT_DIALECTS: Final[Mapping[str, Dialect]] = {
     "ernie4_5_moe": Dialect(
         reader="ernie4_5", qkv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias", adapt=_ernie,
         experts=replace(_COUNTED, beside=_ernie_vision_experts),
-        defaults={"tie_word_embeddings": True, "moe_layer_start_index": 1, "moe_num_shared_experts": 2},
+        defaults={"tie_word_embeddings": True, "first_k_dense_replace": 1, "n_shared_experts": 2},
     ),
     "olmoe": Dialect(
         reader="olmoe", qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="all",
@@ -211,12 +211,12 @@ EXPERT_DIALECTS: Final[Mapping[str, Dialect]] = {
     "afmoe": Dialect(
         reader="afmoe", norms=4, qk_norm="head", output_gate=True, experts=_COUNTED,
         windows=partial(layer_windows, period=4), defaults={
-            "head_dim": 128, "sliding_window": 1024, "num_dense_layers": 1, "num_shared_experts": 2,
+            "head_dim": 128, "sliding_window": 1024, "first_k_dense_replace": 1, "n_shared_experts": 2,
         },
     ),
     "exaone_moe": Dialect(
         reader="exaone_moe", qk_norm="head", experts=_COUNTED, windows=partial(layer_windows, period=4),
-        defaults={"sliding_window": 4096, "first_k_dense_replace": 1, "num_shared_experts": 1},
+        defaults={"sliding_window": 4096, "first_k_dense_replace": 1, "n_shared_experts": 1},
     ),
     "cohere2_moe": Dialect(
         reader="cohere2_moe", qkv_bias="attention_bias", o_bias="attention_bias", norms=1,
@@ -234,7 +234,7 @@ EXPERT_DIALECTS: Final[Mapping[str, Dialect]] = {
     "bailing_moe": _BAILING,
     "bailing_moe_v2": replace(_BAILING, defaults={"use_qk_norm": True}),
     "sarvam_moe": replace(_BAILING, reader="sarvam_moe", experts=_COUNTED, defaults={
-        "use_qk_norm": True, "first_k_dense_replace": 1, "num_shared_experts": 1, "head_dim": 64,
+        "use_qk_norm": True, "first_k_dense_replace": 1, "n_shared_experts": 1, "head_dim": 64,
     }),
     "mimo_v2_flash": Dialect(
         reader="mimo_v2", mixing=mimo_v2_mixing, experts=_COUNTED, defaults=MIMO_V2_DEFAULTS

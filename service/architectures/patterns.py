@@ -82,6 +82,10 @@ def expert_layers(fields: Fields, num_layers: int) -> list[bool]:
         return [bool(step) and (index + 1) % step == 0 for index in range(num_layers)]
     if fields.has("moe_layer_start_index") or fields.has("moe_layer_interval"):
         return _from_start(fields, num_layers)
+    if fields.has("expert_layer_period"):
+        period = fields.count("expert_layer_period", at_most=MAX_LAYERS)
+        offset = fields.count("expert_layer_offset", 1, at_least=0, at_most=MAX_LAYERS)
+        return [index % period == offset for index in range(num_layers)]
     if fields.has("mlp_only_layers") or fields.has("decoder_sparse_step"):
         dense = set(fields.counts("mlp_only_layers", at_most=MAX_LAYERS) or [])
         step = fields.count("decoder_sparse_step", 1, at_most=MAX_LAYERS)

@@ -123,6 +123,71 @@ def gated_delta_net(dims: DeltaNet) -> Part:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Mamba1:
+    """The dimensions of a Mamba mixer (Gu and Dao 2023)."""
+
+    hidden_size: int
+    inner_size: int
+    state_size: int
+    kernel: int
+    rank: int  # of the time step's projection
+    conv_bias: bool = True
+    projection_bias: bool = False
+    inner_norms: bool = False  # Jamba normalises time step, input and output projections
+    module: str = "mixer"
+
+
+def mamba1(dims: Mamba1) -> Part:
+    """A Mamba mixer: projections to values and gate, to time step and state, and back."""
+    at, hidden, inner, rank = dims.module, dims.hidden_size, dims.inner_size, dims.rank
+    small = inner * dims.state_size + 2 * inner + inner * (dims.kernel + (1 if dims.conv_bias else 0))
+    small += rank + 2 * dims.state_size if dims.inner_norms else 0
+    small += 2 * inner + hidden if dims.projection_bias else 0
+    weights = (
+        matrix(f"{at}.in_proj", _LINEAR, hidden, 2 * inner),
+        matrix(f"{at}.x_proj", _LINEAR, inner, rank + 2 * dims.state_size),
+        matrix(f"{at}.dt_proj", _LINEAR, rank, inner),
+        matrix(f"{at}.out_proj", _LINEAR, inner, hidden),
+        other(f"{at}.conv1d", small),
+    )
+    cache = (conv_state(inner * dims.kernel), state("recurrent_state", inner * dims.state_size, "fp32"))
+    return recurrent_part(weights, cache)
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaAttention:
+    """The dimensions of Kimi delta attention: as many keys as values, a gate for every channel."""
+
+    hidden_size: int
+    num_heads: int
+    head_dim: int
+    kernel: int
+    full_rank_gate: bool = False  # the output gate has one projection instead of two narrow ones (Kimi-K3)
+
+
+def kimi_delta_attention(dims: DeltaAttention) -> Part:
+    """Kimi delta attention (Kimi Linear technical report; transformers 5.24 KimiLinearDeltaAttention)."""
+    at, hidden, inner = "self_attn", dims.hidden_size, dims.num_heads * dims.head_dim
+    narrow = dims.head_dim
+    weights = [matrix(f"{at}.{name}_proj", _LINEAR, hidden, inner) for name in ("q", "k", "v")]
+    weights += [
+        matrix(f"{at}.f_a_proj", _LINEAR, hidden, narrow, Split.REPLICATED),
+        matrix(f"{at}.f_b_proj", _LINEAR, narrow, inner),
+        matrix(f"{at}.b_proj", _LINEAR, hidden, dims.num_heads),
+        matrix(f"{at}.o_proj", _LINEAR, inner, hidden),
+    ]
+    if dims.full_rank_gate:
+        weights.append(matrix(f"{at}.g_proj", _LINEAR, hidden, inner))
+    else:
+        weights.append(matrix(f"{at}.g_a_proj", _LINEAR, hidden, narrow, Split.REPLICATED))
+        weights.append(matrix(f"{at}.g_b_proj", _LINEAR, narrow, inner))
+    small = 3 * inner * dims.kernel + inner + dims.num_heads + dims.head_dim
+    weights.append(other(f"{at}.conv1d", small))
+    recurrent = state("recurrent_state", inner * dims.head_dim, "fp32")
+    return recurrent_part(tuple(weights), (conv_state(3 * inner * dims.kernel), recurrent))
+
+
 def lightning_attention(hidden: int, num_heads: int, head_dim: int, *, module: str = "self_attn") -> Part:
     """Lightning attention (MiniMax-Text-01): joint query, key and value, an output gate, one matrix state a head."""
     inner = num_heads * head_dim

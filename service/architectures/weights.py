@@ -26,7 +26,7 @@ class Weight:
     copies: int = 1
     linear: bool = True
     quantizable: bool = True
-    runs: int = 1
+    runs: float = 1
     precision: str | None = None  # where the checkpoint keeps it in a format of its own, whatever the dtype says
 
     @property

@@ -33,7 +33,7 @@ def title(console: Console, *parts: str) -> None:
 def section(console: Console, heading: str, body: RenderableType) -> None:
     """A heading and what stands under it."""
     console.print(Text(heading, style=HEADING))
-    console.print(Padding(body, (0, 0, 1, 2)))
+    console.print(Padding(body, (0, 0, 1, 2), expand=False))
 
 
 def sentences(console: Console, heading: str, lines: Iterable[str]) -> None:

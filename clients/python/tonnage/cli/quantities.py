@@ -3,7 +3,7 @@
 _DECIMAL = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _BINARY = ((2.0**50, "Pi"), (2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"), (1.0, ""))
 _SUBDIVISIONS = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
-_WORDS = ((1e12, " trillion"), (1e9, " billion"), (1e6, " million"), (1.0, ""))
+_WORDS = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1.0, ""))
 
 
 def significant(value: float, digits: int = 3) -> str:

@@ -17,7 +17,7 @@ from tonnage.client import Client
 from tonnage.errors import TonnageError
 
 _AnswerT = TypeVar("_AnswerT", bound=Message)
-_PIPED_WIDTH = 100
+_PIPED_WIDTH = 120
 """Columns where the output is no terminal and COLUMNS is not set."""
 
 
