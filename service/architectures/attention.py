@@ -19,6 +19,7 @@ class Heads:
     num_kv_heads: int
     query_key_head_dim: int
     value_head_dim: int
+    output_hidden_size: int | None = None  # what o_proj writes, where it is not what the projections read (Zamba)
 
     @property
     def query_size(self) -> int:
@@ -126,9 +127,10 @@ def _projections(heads: Heads, traits: AttentionTraits) -> tuple[Weight, ...]:
             weights.append(matrix(f"{at}.v_proj", _ATTENTION, hidden, value_size, Split.KV_HEADS))
         if traits.qkv_bias:
             weights.append(vector(f"{at}.kv_proj.bias", _ATTENTION, kv_size + value_size, Split.KV_HEADS))
-    weights.append(matrix(f"{at}.o_proj", _ATTENTION, heads.output_size, hidden))
+    written = heads.output_hidden_size or hidden
+    weights.append(matrix(f"{at}.o_proj", _ATTENTION, heads.output_size, written))
     if traits.o_bias:
-        weights.append(vector(f"{at}.o_proj.bias", _ATTENTION, hidden))
+        weights.append(vector(f"{at}.o_proj.bias", _ATTENTION, written))
     return tuple(weights)
 
 

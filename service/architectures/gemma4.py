@@ -44,7 +44,7 @@ def read_gemma4(source: Source) -> Architecture:
             vocab_size=fields.count("vocab_size"),
             layers=[made[key] for key in keys],
             tied=fields.flag("tie_word_embeddings"),
-            outer=(norm("norm", hidden), *_per_layer_tables(fields, hidden, num_layers), *towers),
+            outer=(norm("norm", hidden), *per_layer_tables(fields, hidden, num_layers), *towers),
             experts=experts,
             intermediate_size=fields.count("intermediate_size"),
             notes=notes,
@@ -67,7 +67,7 @@ def _layer(fields: Fields, hidden: int, experts: Experts | None, window: int | N
     weights = mlp_weights(Mlp(hidden, width)) + _expert_weights(hidden, experts)
     kind = FeedForward.DENSE if experts is None else FeedForward.EXPERTS
     norms = norm("norms", hidden * (4 if experts is None else 7))
-    return layer(mixing, Part(weights=weights, feed_forward=kind), (norms, *_per_layer_input(fields, hidden)))
+    return layer(mixing, Part(weights=weights, feed_forward=kind), (norms, *per_layer_input(fields, hidden)))
 
 
 def _heads(fields: Fields, hidden: int, *, is_global: bool) -> Heads:
@@ -88,7 +88,8 @@ def _expert_weights(hidden: int, experts: Experts | None) -> tuple[Weight, ...]:
     return (*expert_weights(ExpertBlock(hidden_size=hidden, experts=experts, module="", router="router")), scales)
 
 
-def _per_layer_input(fields: Fields, hidden: int) -> tuple[Weight, ...]:
+def per_layer_input(fields: Fields, hidden: int) -> tuple[Weight, ...]:
+    """What a layer does with its own embedding of the token: a gate to its width, a projection back, a norm."""
     width = fields.count("hidden_size_per_layer_input", at_least=0)
     if width == 0:
         return ()
@@ -99,7 +100,8 @@ def _per_layer_input(fields: Fields, hidden: int) -> tuple[Weight, ...]:
     )
 
 
-def _per_layer_tables(fields: Fields, hidden: int, num_layers: int) -> tuple[Weight, ...]:
+def per_layer_tables(fields: Fields, hidden: int, num_layers: int) -> tuple[Weight, ...]:
+    """The embedding tables of all layers together, looked up and not multiplied, and a projection to the same width."""
     width = fields.count("hidden_size_per_layer_input", at_least=0) * num_layers
     if width == 0:
         return ()

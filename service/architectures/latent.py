@@ -1,9 +1,10 @@
 """DeepSeek's line: latent attention, experts after some dense layers, and in the later ones a sparse indexer."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
-from service.architectures.attention import Indexer, Latent, latent_attention, read_latent
+from service.architectures.attention import Indexer, latent_attention, read_latent
 from service.architectures.decoder import Dialect, ExpertTraits, softmax_mixing
 from service.architectures.fields import MAX_HEADS, MAX_TOKENS, Fields
 from service.architectures.weights import Part
@@ -56,29 +57,27 @@ def has_latent_keys(fields: Fields) -> bool:
 
 
 _EXPERTS: Final = ExpertTraits(router_bias=True, shared="count")
-_V2_EXPERTS: Final = ExpertTraits(shared="count")
 
-# transformers 5.24 DeepseekV3Config, DeepseekV32Config, GlmMoeDsaConfig.
-_V3_DEFAULTS: Final[Mapping[str, object]] = {
-    "n_shared_experts": 1, "first_k_dense_replace": 3, "moe_layer_freq": 1, "tie_word_embeddings": False
-}  # fmt: skip
+# Class defaults of transformers 5.24 DeepseekV2Config, DeepseekV3Config, GlmMoeDsaConfig, Glm4MoeLiteConfig and so on,
+# as far as published checkpoints leave them out.
+_V3: Final = Dialect(
+    reader="deepseek_v3", mixing=latent_mixing, experts=_EXPERTS,
+    defaults={"n_shared_experts": 1, "first_k_dense_replace": 3},
+)  # fmt: skip
+_FIRST_DENSE: Final = {"n_shared_experts": 1, "first_k_dense_replace": 1}
 
 LATENT_DIALECTS: Final[Mapping[str, Dialect]] = {
     "deepseek_v2": Dialect(
-        reader="deepseek_v2", mixing=latent_mixing, experts=_V2_EXPERTS, defaults={"first_k_dense_replace": 0}
+        reader="deepseek_v2", mixing=latent_mixing, experts=ExpertTraits(shared="count"),
+        defaults={"n_shared_experts": 2},
     ),
-    "deepseek_v3": Dialect(
-        reader="deepseek_v3", mixing=latent_mixing, experts=_EXPERTS, defaults=_V3_DEFAULTS
-    ),
-    "deepseek_v32": Dialect(
-        reader="deepseek_v3", mixing=sparse_latent_mixing, experts=_EXPERTS, defaults=_V3_DEFAULTS
-    ),
-    "minicpm3": Dialect(
-        reader="minicpm3", mixing=minicpm3_mixing, defaults={"tie_word_embeddings": True}
-    ),
-    "glm_moe_dsa": Dialect(
-        reader="glm_moe_dsa", mixing=sparse_latent_mixing, experts=_EXPERTS, defaults=_V3_DEFAULTS
-    ),
+    "deepseek_v3": _V3,
+    "deepseek_v32": replace(_V3, mixing=sparse_latent_mixing),
+    "glm_moe_dsa": replace(_V3, reader="glm_moe_dsa", mixing=sparse_latent_mixing),
+    "glm4_moe_lite": replace(_V3, reader="glm4_moe_lite", defaults=_FIRST_DENSE),
+    "axk1": replace(_V3, reader="axk1", norms=3, defaults=_FIRST_DENSE),
+    "mistral4": replace(_V3, reader="mistral4", defaults={"n_shared_experts": 1}),
+    "sarvam_mla": replace(_V3, reader="sarvam_mla", defaults=_FIRST_DENSE),
+    "minicpm3": Dialect(reader="minicpm3", mixing=minicpm3_mixing, defaults={"tie_word_embeddings": True}),
+    "youtu": Dialect(reader="youtu", mixing=latent_mixing, defaults={"tie_word_embeddings": True}),
 }  # fmt: skip
-
-__all__ = ["LATENT_DIALECTS", "Latent", "has_latent_keys", "latent_mixing", "sparse_latent_mixing"]

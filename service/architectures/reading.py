@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from service.architectures.architecture import Architecture
 from service.architectures.assembly import Source
-from service.architectures.decoder import read_decoder
+from service.architectures.decoder import Dialect, read_decoder
 from service.architectures.fields import Fields, mapping
 from service.architectures.generic import read_generic
 from service.architectures.quantization import storage_of
-from service.architectures.registry import DIALECTS, READERS, SAME_AS, TEXT_SECTIONS
+from service.architectures.registry import BY_CLASS, DIALECTS, READERS, SAME_AS, TEXT_SECTIONS
 from service.architectures.vision import tower_weights
 
 
@@ -30,33 +30,38 @@ def read(config: Mapping[str, object], *, quantization: Mapping[str, object] | N
 
 
 def _text_section(top: Fields) -> Fields:
+    """The section of the text decoder; multimodal models with a "thinker" keep it one level deeper."""
+    thinker = top.section("thinker_config")
     for name in TEXT_SECTIONS:
-        section = top.section(name)
+        section = (thinker or top).section(name)
         if section is not None:
             return section
-    return top
+    return thinker or top
 
 
 def _read(source: Source) -> Architecture:
-    names = dict.fromkeys((source.text.text("model_type", ""), source.family))
-    for name in names:
-        known = _variant(SAME_AS.get(name, name), source.text)
-        reader = READERS.get(known)
+    for name in _names(source):
+        reader = READERS.get(name)
         if reader is not None:
             return reader(source)
-        dialect = DIALECTS.get(known)
-        if dialect is not None:
-            return _read_dialect(source, known)
+        if name in DIALECTS:
+            return _read_dialect(source, DIALECTS[name])
     return read_generic(source)
 
 
-def _variant(name: str, text: Fields) -> str:
-    """One model_type that stands for two layouts, told apart by a key."""
-    return "chatglm_1" if name == "chatglm" and text.has("inner_hidden_size") else name
+def _names(source: Source) -> list[str]:
+    """Under which names a reader may be found: the text section's model_type, the whole's, the class name."""
+    found = [source.text.text("model_type", ""), source.family]
+    for fields in (source.text, source.top):
+        found += [BY_CLASS.get(name, "") for name in fields.texts("architectures") or []]
+    known = [SAME_AS.get(name, name) for name in found if name]
+    if source.text.has("block_configs"):  # pruned Nemotrons say nemotron-nas or deci, some of them llama
+        known.insert(0, "nemotron_nas")
+    # ChatGLM-6B and its successors share a model_type, told apart by a key.
+    return ["chatglm_1" if name == "chatglm" and source.text.has("inner_hidden_size") else name for name in known]
 
 
-def _read_dialect(source: Source, name: str) -> Architecture:
-    dialect = DIALECTS[name]
+def _read_dialect(source: Source, dialect: Dialect) -> Architecture:
     hidden = dialect.fields(source.text).count("hidden_size")
     towers, notes = tower_weights(source.top, hidden)
     architecture = read_decoder(source, dialect, towers=towers)

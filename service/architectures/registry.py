@@ -11,12 +11,17 @@ from service.architectures.early_families import EARLY_DIALECTS
 from service.architectures.expert_families import EXPERT_DIALECTS
 from service.architectures.latent import LATENT_DIALECTS
 from service.architectures.deepseek_v4 import DEEPSEEK_V4
+from service.architectures.gemma3n import read_gemma3n
 from service.architectures.gemma4 import read_gemma4
 from service.architectures.hybrid_families import HYBRID_DIALECTS
 from service.architectures.llama4 import LLAMA4
+from service.architectures.longcat import read_longcat
+from service.architectures.mamba_families import RECURRENT_GEMMA, read_mamba, read_mamba2
 from service.architectures.mllama import MLLAMA
 from service.architectures.nemotron_h import read_nemotron_h
+from service.architectures.nemotron_nas import read_nemotron_nas
 from service.architectures.rwkv import read_rwkv5
+from service.architectures.zamba import read_zamba, read_zamba2
 
 DIALECTS: Final[Mapping[str, Dialect]] = {
     **DENSE_DIALECTS,
@@ -27,30 +32,57 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
     "deepseek_v4": DEEPSEEK_V4,
     "llama4_text": LLAMA4,
     "mllama_text_model": MLLAMA,
+    "recurrent_gemma": RECURRENT_GEMMA,
 }
 
 #: model_type → the model_type whose reader it shares.
 SAME_AS: Final[Mapping[str, str]] = {
-    "kimi_k2": "deepseek_v3",
-    "gemma3": "gemma3_text",
-    "exaone4_5_text": "exaone4",
-    "phi-msft": "phi",
-    "phi3_v": "phi3",
-    "qwen2_vl": "qwen2",
-    "qwen2_vl_text": "qwen2",
-    "qwen2_5_vl": "qwen2",
-    "qwen2_5_vl_text": "qwen2",
-    "qwen3_vl_text": "qwen3",
-    "qwen3_vl_moe_text": "qwen3_moe",
-    "llama4": "llama4_text",
-    "minimax_m1": "minimax",
-    "minimax_text_01": "minimax",
+    # one family under several names
+    "kimi_k2": "deepseek_v3", "deepseek_v31": "deepseek_v3", "deepseek_mtp": "deepseek_v3", "deepseekv3": "deepseek_v3",
+    "minimax_m1": "minimax", "minimax_text_01": "minimax", "minimax_m3": "minimax_m3_vl_text",
+    "phi-msft": "phi", "phi3_v": "phi3", "phi4mm": "phi3", "phi4_multimodal": "phi3", 
+    "mimo": "qwen2", "mimo_v2": "mimo_v2_flash", "mimo_vl": "qwen2", "step3p7": "step3p5", "step3": "step3_text",
+    "exaone4_5_text": "exaone4", "internlm": "internlm2", "internlm2_5": "internlm2",
+    "kimi_k3": "kimi_linear", "falcon_mamba": "mamba", "longcat_flash_chat": "longcat_flash",
+    "minicpm4": "minicpm", "yi": "llama", "Yi": "llama", "aquila": "llama", "deepseek_coder": "llama", "solar": "llama",
+    "grok-1": "grok", "grok_1": "grok", "grok-2": "grok", "ling": "bailing_moe",
+    "nemotron-nas": "nemotron_nas", "deci": "nemotron_nas", "hyperclovax": "granite",
+    # text sections of multimodal families
+    "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "gemma4": "gemma4_text", "llama4": "llama4_text",
+    "gemma4_unified_text": "gemma4_text", "gemma4_unified": "gemma4_text",
+    "mllama": "mllama_text_model", "mllama_text": "mllama_text_model",
+    "qwen2_vl": "qwen2", "qwen2_vl_text": "qwen2", "qwen2_5_vl": "qwen2", "qwen2_5_vl_text": "qwen2",
+    "qwen2_5_omni_text": "qwen2", "qwen2_5_omni_thinker": "qwen2",
+    "qwen3_vl": "qwen3", "qwen3_vl_text": "qwen3", "qwen3_vl_moe": "qwen3_moe", "qwen3_vl_moe_text": "qwen3_moe",
+    "qwen3_omni_moe_text": "qwen3_moe", "qwen3_omni_moe_thinker": "qwen3_moe",
+    "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
+    "glm4v_text": "glm4", "glm4v": "glm4", "glm_ocr_text": "glm4", "glm4v_moe_text": "glm4_moe", "glm4v_moe": "glm4_moe",
+    "ernie4_5_moe_vl": "ernie4_5_moe", "ernie4_5_vl_moe_text": "ernie4_5_moe", "ernie4_5_vl_moe": "ernie4_5_moe",
+    "minimax_m3_vl": "minimax_m3_vl_text", "cohere2_vision": "cohere2", "hunyuan_vl_text": "hunyuan_v1_dense",
+    "kimi_vl": "deepseek_v3", "deepseek_vl_v2": "deepseek_v2", "deepseek_ocr": "deepseek_v2",
+    "mistral3": "mistral", "pixtral": "mistral", "nemotron_h_omni": "nemotron_h",
+}  # fmt: skip
+
+#: Class names by which some configurations are told apart, where their model_type does not say it.
+BY_CLASS: Final[Mapping[str, str]] = {
+    "Grok1ForCausalLM": "grok",
+    "Grok1ModelForCausalLM": "grok",
+    "DeciLMForCausalLM": "nemotron_nas",
+    "LongcatFlashForCausalLM": "longcat_flash",
 }
 
+#: Families that need more than a table entry.
 READERS: Final[Mapping[str, Callable[[Source], Architecture]]] = {
+    "gemma3n_text": read_gemma3n,
     "gemma4_text": read_gemma4,
+    "longcat_flash": read_longcat,
+    "mamba": read_mamba,
+    "mamba2": read_mamba2,
     "nemotron_h": read_nemotron_h,
+    "nemotron_nas": read_nemotron_nas,
     "rwkv5": read_rwkv5,
+    "zamba": read_zamba,
+    "zamba2": read_zamba2,
 }
 
 #: Names under which multimodal configurations keep their text decoder.

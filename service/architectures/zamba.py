@@ -107,7 +107,7 @@ def _heads(fields: Fields, hidden: int) -> Heads:
     dim = fields.maybe_count("attention_head_dim", at_most=65_536) or 2 * hidden // heads
     if heads % kv_heads or dim < 1:
         raise fields.refuse("num_attention_heads", "The heads do not divide.", "Give a multiple of the KV heads.")
-    return Heads(2 * hidden, heads, kv_heads, dim, dim)
+    return Heads(2 * hidden, heads, kv_heads, dim, dim, output_hidden_size=hidden)
 
 
 def _hybrid_layers(fields: Fields, num_layers: int) -> list[bool]:

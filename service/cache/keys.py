@@ -20,7 +20,7 @@ class KeySpace:
     Args:
         catalogue_revision: hash over the catalogue's files.
         code_version: anything that changes whenever the figures could: a release, or a commit.
-        prefix: sets this installation apart from others in the same Redis; may contain ``:``.
+        prefix: how every Redis key begins; sets this installation apart from others in the same Redis.
 
     Raises:
         ValueError: an empty field, whitespace, or a ``:`` where it would make two keys alike.
@@ -28,7 +28,7 @@ class KeySpace:
 
     catalogue_revision: str
     code_version: str
-    prefix: str = "tonnage"
+    prefix: str = "tonnage:"
 
     def __post_init__(self) -> None:
         for field in (self.catalogue_revision, self.code_version):
@@ -44,7 +44,7 @@ class KeySpace:
         b'tonnage:1:c0ffee:1.2.0:FitNode:0e5751c026e543'
         """
         digest = hashlib.blake2b(request, digest_size=_REQUEST_DIGEST_BYTES).hexdigest()
-        return f"{self.prefix}:{SCHEMA_VERSION}:{self.catalogue_revision}:{self.code_version}:{rpc}:{digest}".encode()
+        return f"{self.prefix}{SCHEMA_VERSION}:{self.catalogue_revision}:{self.code_version}:{rpc}:{digest}".encode()
 
     def local_tag(self, rpc: str, flavour: str) -> bytes:
         """What stands before the raw request in a key of the in-process tier.

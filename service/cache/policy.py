@@ -36,6 +36,8 @@ COST_CLASSES: Final[Mapping[str, CostClass]] = MappingProxyType(
         "GetAccelerator": CostClass.POINT,
         "ListModels": CostClass.POINT,
         "GetModel": CostClass.POINT,
+        "ListNodeTypes": CostClass.POINT,
+        "GetNodeType": CostClass.POINT,
         # Every node type times every parallel shape, or every accelerator, or a whole cluster: 0.5 ms and up.
         "FitNode": CostClass.SEARCH,
         "PlanFleet": CostClass.SEARCH,

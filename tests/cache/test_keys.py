@@ -26,7 +26,7 @@ def test_a_redis_key_can_be_read_by_a_person() -> None:
 
 
 def test_whatever_differs_makes_another_redis_key() -> None:
-    spaces = [*OTHERS, dataclasses.replace(KEYS, prefix="staging")]
+    spaces = [*OTHERS, dataclasses.replace(KEYS, prefix="staging:")]
     keys = {
         space.redis_key(rpc, request)
         for space, rpc, request in itertools.product(spaces, ("FitNode", "PlanFleet"), (b"", b"a", b"b"))

@@ -1,5 +1,6 @@
 """What the client is tested against: the real service in a process of its own, and a gRPC server that fails on demand."""
 
+import functools
 import os
 import socket
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent import futures
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -17,7 +19,7 @@ from google.rpc import status_pb2
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
 
-from tonnage import methods
+from tonnage import cli, methods
 from tonnage.v1.capacity_service_pb2 import EstimateDecodeResponse
 
 START_SECONDS = 30.0
@@ -131,7 +133,7 @@ class ScriptedServer:
             self._server.stop(None).wait()
             self._server = None
 
-    def _handlers(self, service: str) -> dict[str, grpc.RpcMethodHandler]:
+    def _handlers(self, service: str) -> dict[str, "grpc.RpcMethodHandler[Message, Message]"]:
         listed = [method for method in vars(methods).values() if isinstance(method, methods.Method)]
         return {
             method.path.rpartition("/")[2]: grpc.unary_unary_rpc_method_handler(
@@ -148,7 +150,7 @@ class ScriptedServer:
 
         def answer(request: Message, context: grpc.ServicerContext) -> Message:
             self.requests.append(request)
-            self.metadata.append({key: value for key, value in context.invocation_metadata()})
+            self.metadata.append(dict(context.invocation_metadata()))
             return self.script.get(name, answers(method.response()))(request, context)
 
         return answer
@@ -170,3 +172,42 @@ def down() -> Iterator[ScriptedServer]:
     server.script["EstimateDecode"] = answers(EstimateDecodeResponse(num_devices=8))
     yield server
     server.stop()
+
+
+Run = Callable[..., tuple[int, str, str]]
+"""Runs ``tonnage`` with these arguments in this process: exit code, standard output, standard error."""
+
+
+@pytest.fixture
+def run_against(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command line; its first argument is the address to ask."""
+
+    def run(target: str, *arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setenv("TONNAGE_SERVER", target)
+        monkeypatch.setattr(sys, "argv", ["tonnage", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def run(scripted: ScriptedServer, run_against: Run) -> Run:
+    """The command line, asking the server that answers as told."""
+    return functools.partial(run_against, scripted.target)
+
+
+@pytest.fixture
+def run_for_real(service: Addresses, run_against: Run) -> Run:
+    """The command line, asking the real service."""
+    return functools.partial(run_against, service.grpc)
+
+
+def made_status(code: grpc.StatusCode, message: str, *details: Any) -> status_pb2.Status:
+    """A status with these messages of google.rpc as its details."""
+    made = status_pb2.Status(code=code.value[0], message=message)
+    for detail in details:
+        made.details.add().Pack(detail)
+    return made

@@ -8,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2, status_pb2
 
 import tonnage
-from tests.client.conftest import ScriptedServer, fails
+from tests.client.conftest import ScriptedServer, fails, made_status
 from tonnage import AsyncClient, Client, InvalidRequest, NotFound, Overloaded, TonnageError, Violation
 
 CLASSES = [
@@ -27,13 +27,6 @@ CLASSES = [
 ]
 
 
-def status(code: grpc.StatusCode, message: str, *details: Any) -> status_pb2.Status:
-    made = status_pb2.Status(code=code.value[0], message=message)
-    for detail in details:
-        made.details.add().Pack(detail)
-    return made
-
-
 def failure(server: ScriptedServer, answer: status_pb2.Status) -> TonnageError:
     server.script["GetModel"] = fails(answer)
     with Client(server.target) as client, pytest.raises(TonnageError) as raised:
@@ -45,7 +38,7 @@ def failure(server: ScriptedServer, answer: status_pb2.Status) -> TonnageError:
 async def test_each_status_has_its_exception_in_both_clients(
     scripted: ScriptedServer, code: grpc.StatusCode, kind: type[TonnageError]
 ) -> None:
-    error = failure(scripted, status(code, "what happened"))
+    error = failure(scripted, made_status(code, "what happened"))
     async with AsyncClient(scripted.target) as client:
         with pytest.raises(TonnageError) as raised:
             await client.get_model("m")
@@ -62,7 +55,7 @@ def test_every_violation_is_told(scripted: ScriptedServer) -> None:
     fault.field_violations.add(field="batch_size", description="must be at least 1")
     fault.field_violations.add(field="parallelism.tensor", description="9 does not divide 64 query heads")
 
-    error = failure(scripted, status(grpc.StatusCode.INVALID_ARGUMENT, "2 fields", fault))
+    error = failure(scripted, made_status(grpc.StatusCode.INVALID_ARGUMENT, "2 fields", fault))
 
     assert isinstance(error, InvalidRequest)
     expected = (
@@ -77,27 +70,39 @@ def test_a_thousand_violations_arrive(scripted: ScriptedServer) -> None:
     for position in range(500):
         fault.field_violations.add(field=f"model.hf_config.field_{position}", description="is not a number")
 
-    error = failure(scripted, status(grpc.StatusCode.INVALID_ARGUMENT, "500 fields", fault))
+    error = failure(scripted, made_status(grpc.StatusCode.INVALID_ARGUMENT, "500 fields", fault))
 
     assert isinstance(error, InvalidRequest)
     assert 500 == len(error.violations)
 
 
 def test_the_nearest_names_are_told(scripted: ScriptedServer) -> None:
-    info = error_details_pb2.ErrorInfo(reason="MODEL_NOT_FOUND", domain="tonnage", metadata={"nearest": "llama-3.1-8b, llama-3.1-70b"})
+    info = error_details_pb2.ErrorInfo(
+        reason="MODEL_NOT_FOUND", domain="tonnage", metadata={"nearest": "llama-3.1-8b, llama-3.1-70b"}
+    )
 
-    error = failure(scripted, status(grpc.StatusCode.NOT_FOUND, "no model called 'llama'", info))
+    error = failure(scripted, made_status(grpc.StatusCode.NOT_FOUND, "no model called 'llama'", info))
 
     assert isinstance(error, NotFound)
     assert ("llama-3.1-8b", "llama-3.1-70b") == error.nearest
     assert "MODEL_NOT_FOUND" == error.reason
 
 
+def test_what_is_missing_is_told(scripted: ScriptedServer) -> None:
+    metadata = {"missing": "the A100 has no fp4 peak", "remedy": "ask with compute bf16"}
+    info = error_details_pb2.ErrorInfo(reason="FIGURE_MISSING", domain="tonnage", metadata=metadata)
+
+    error = failure(scripted, made_status(grpc.StatusCode.FAILED_PRECONDITION, "precision.compute: no fp4 peak", info))
+
+    assert isinstance(error, tonnage.Unanswerable)
+    assert ("the A100 has no fp4 peak", "ask with compute bf16") == (error.missing, error.remedy)
+
+
 def test_when_to_come_back_is_told(scripted: ScriptedServer) -> None:
     retry = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=1, nanos=500_000_000))
 
-    error = failure(scripted, status(grpc.StatusCode.RESOURCE_EXHAUSTED, "busy", retry))
-    silent = failure(scripted, status(grpc.StatusCode.RESOURCE_EXHAUSTED, "too large"))
+    error = failure(scripted, made_status(grpc.StatusCode.RESOURCE_EXHAUSTED, "busy", retry))
+    silent = failure(scripted, made_status(grpc.StatusCode.RESOURCE_EXHAUSTED, "too large"))
 
     assert isinstance(error, Overloaded)
     assert 1.5 == error.retry_after_seconds
@@ -119,6 +124,6 @@ def test_details_that_are_none_of_ours_are_passed_over(scripted: ScriptedServer)
 
 
 def test_a_bug_of_the_service_does_not_leak(scripted: ScriptedServer) -> None:
-    error = failure(scripted, status(grpc.StatusCode.INTERNAL, "internal error"))
+    error = failure(scripted, made_status(grpc.StatusCode.INTERNAL, "internal error"))
 
     assert () == tuple(error.status.details)

@@ -47,7 +47,10 @@ def test_both_clients_offer_every_call_with_its_arguments_and_documentation(clie
 
 
 def test_questions_have_a_keyword_for_every_field() -> None:
-    flattened = {"parallelism": {"tensor", "pipeline", "expert", "attention_data"}, "precision": {"weights", "kv_cache", "compute"}}
+    flattened = {
+        "parallelism": {"tensor", "pipeline", "expert", "attention_data"},
+        "precision": {"weights", "kv_cache", "compute"},
+    }
     for method in TABLE.values():
         if "/Estimate" not in method.path and "/Fit" not in method.path and "/Compute" not in method.path:
             continue

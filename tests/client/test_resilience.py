@@ -85,7 +85,12 @@ def test_nothing_else_is_tried_again(scripted: ScriptedServer) -> None:
 
 def test_a_call_ends_at_its_deadline(scripted: ScriptedServer) -> None:
     let_go = threading.Event()
-    scripted.script["EstimateDecode"] = lambda request, context: (let_go.wait(10), ANSWER)[1]
+
+    def slow(request: Message, context: grpc.ServicerContext) -> Message:
+        let_go.wait(10)
+        return ANSWER
+
+    scripted.script["EstimateDecode"] = slow
     began = time.monotonic()
     with Client(scripted.target, timeout=0.3) as client, pytest.raises(DeadlineExceeded):
         client.estimate_decode(model="m")
@@ -109,7 +114,12 @@ def test_one_call_may_have_its_own_deadline(scripted: ScriptedServer) -> None:
 
 def test_the_default_deadline_is_ten_seconds(scripted: ScriptedServer) -> None:
     remaining: list[float] = []
-    scripted.script["EstimateDecode"] = lambda request, context: (remaining.append(context.time_remaining()), ANSWER)[1]
+
+    def note(request: Message, context: grpc.ServicerContext) -> Message:
+        remaining.append(context.time_remaining())
+        return ANSWER
+
+    scripted.script["EstimateDecode"] = note
     with Client(scripted.target) as client:
         client.estimate_decode(model="m")
 

@@ -212,8 +212,9 @@ async def test_a_full_or_read_only_redis_is_still_read_and_no_error_to_anyone(
         cache = open_cache()
         for index in range(40):  # enough to fill the breaker's window
             assert ANSWER == await cache.get_or_compute("FitNode", bytes([index]), Compute())
-            while tally.redis["refused"] <= index:
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(30):
+                while tally.redis["refused"] <= index:
+                    await asyncio.sleep(0.001)
         assert 0 == await _answered_then_closed(cache, request=b"before")
     assert {"miss": 41, "refused": 40, "hit": 1} == tally.counts()
     assert [] == tally.states

@@ -1,5 +1,8 @@
 """MFU on every basis, against the figures that the same run is quoted with."""
 
+import csv
+from pathlib import Path
+
 import pytest
 
 from service.planning.errors import InvalidRequest, Unanswerable
@@ -131,3 +134,37 @@ def test_a_batch_does_not_belong_to_training(planner: Planner) -> None:
 def test_a_peak_that_does_not_exist(planner: Planner) -> None:
     with pytest.raises(Unanswerable, match="no dense fp4 peak"):
         planner.compute_utilization(training_run(accelerator=AcceleratorSpec(name="a100-sxm-80"), peak_precision="fp4"))
+
+
+def published_runs() -> list[dict[str, str]]:
+    """Training runs of the MPT family as their authors published them (LLM Foundry, 2023-10 and 2024-01): 6N + 12·L·H·Q·T
+    against the dense peak, N with embeddings."""
+    path = Path(__file__).parents[1] / "data" / "training_runs.csv"
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize(
+    "run", published_runs(), ids=lambda run: f"{run['model']}-{run['accelerator']}-{run['sequence_tokens']}"
+)
+def test_published_training_runs(planner: Planner, run: dict[str, str]) -> None:
+    heads = int(run["num_heads"])
+    model = DenseModel(float(run["num_parameters"]), int(run["num_layers"]), heads, heads, int(run["head_dim"]))
+    devices = int(run["num_devices"])
+    answer = planner.compute_utilization(
+        training_run(
+            model=ModelSpec(dense=model),
+            accelerator=AcceleratorSpec(name=run["accelerator"]),
+            num_devices=devices,
+            peak_precision=run["precision"],
+            tokens_per_second=float(run["tokens_per_second_per_device"]) * devices,
+            sequence_tokens=int(run["sequence_tokens"]),
+        )
+    )
+    mfu = on(answer, UtilizationBasis.MFU_6N_ATTENTION_FULL)
+    hfu = on(answer, UtilizationBasis.HFU_6N_ATTENTION_FULL_FULL_RECOMPUTATION)
+    # They print tokens/s in whole numbers, and took 989 for 989.4 TFLOP/s.
+    rounding = 0.5 / float(run["tokens_per_second_per_device"]) + 1e-3
+    assert mfu.ratio == pytest.approx(float(run["mfu_reported"]), rel=rounding)
+    if run["recomputed"] == "True":
+        assert hfu.ratio == pytest.approx(float(run["hfu_reported"]), rel=rounding)

@@ -34,7 +34,7 @@ class TonnageError(Exception):
         info = _detail(self.status, error_details_pb2.ErrorInfo)
         self.reason = info.reason if info else ""
         """The reason for programs, in UPPER_SNAKE_CASE. Empty where the service gave none."""
-        self.metadata = dict(info.metadata) if info else {}
+        self.metadata: dict[str, str] = dict(info.metadata) if info else {}
         """What goes with the reason."""
 
 
@@ -75,6 +75,16 @@ class NotFound(TonnageError):
 
 class Unanswerable(TonnageError):
     """The question is sound, but a figure that its answer needs does not exist. Nothing is extrapolated."""
+
+    @property
+    def missing(self) -> str:
+        """What does not exist, in a sentence."""
+        return self.metadata.get("missing", "")
+
+    @property
+    def remedy(self) -> str:
+        """What to ask or give instead, in a sentence. Empty where nothing would help."""
+        return self.metadata.get("remedy", "")
 
 
 class Overloaded(TonnageError):

@@ -1,0 +1,113 @@
+"""Which field of a message is which field of a dataclass: matched by name, and refused where the two do not agree."""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+_STRUCT: Final = "google.protobuf.Struct"
+_SCALARS: Final = {
+    FieldDescriptor.CPPTYPE_DOUBLE: float,
+    FieldDescriptor.CPPTYPE_INT32: int,
+    FieldDescriptor.CPPTYPE_BOOL: bool,
+    FieldDescriptor.CPPTYPE_STRING: str,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FieldPair:
+    """A field of a message and the field of that name of a dataclass."""
+
+    descriptor: FieldDescriptor
+    annotation: Any  # of the dataclass, without None
+    is_optional: bool  # whether the dataclass may hold None
+    default: Any  # of the dataclass; dataclasses.MISSING where it has none
+
+    @property
+    def name(self) -> str:
+        """The name of both."""
+        return self.descriptor.name
+
+    @property
+    def item(self) -> Any:
+        """The annotation of one item of a repeated field."""
+        return typing.get_args(self.annotation)[0]
+
+    @property
+    def message(self) -> Descriptor | None:
+        """What messages it holds, be it one or several; None for scalars, enums and maps."""
+        return None if self.is_map else self.descriptor.message_type
+
+    @property
+    def is_map(self) -> bool:
+        """Whether it is a map."""
+        return is_map(self.descriptor)
+
+    @property
+    def is_struct(self) -> bool:
+        """Whether it holds any JSON object."""
+        return is_struct(self.descriptor)
+
+    @property
+    def is_double(self) -> bool:
+        """Whether it holds a double; for a map, whether its values are doubles."""
+        value = self.descriptor.message_type.fields_by_name["value"] if self.is_map else self.descriptor
+        return value.cpp_type == FieldDescriptor.CPPTYPE_DOUBLE
+
+
+def is_map(descriptor: FieldDescriptor) -> bool:
+    """Whether the field is a map."""
+    inner = descriptor.message_type
+    return inner is not None and inner.GetOptions().map_entry
+
+
+def is_struct(descriptor: FieldDescriptor) -> bool:
+    """Whether the field holds any JSON object."""
+    inner = descriptor.message_type
+    return inner is not None and inner.full_name == _STRUCT
+
+
+def pairs(descriptor: Descriptor, kind: type) -> list[FieldPair]:
+    """The fields of both in the order of the dataclass.
+
+    Raises:
+        TypeError: a field is on one side only, or is not of the same kind on both.
+    """
+    hints = typing.get_type_hints(kind)
+    fields = dataclasses.fields(kind)
+    if one_sided := {each.name for each in fields} ^ set(descriptor.fields_by_name):
+        raise TypeError(f"{descriptor.full_name} and {kind.__qualname__} do not share {', '.join(sorted(one_sided))}")
+    return [_pair(descriptor.fields_by_name[each.name], hints[each.name], each) for each in fields]
+
+
+def _pair(descriptor: FieldDescriptor, hint: Any, field: dataclasses.Field[Any]) -> FieldPair:
+    is_optional = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    if is_optional:
+        (hint,) = (each for each in typing.get_args(hint) if each is not types.NoneType)
+    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    pair = FieldPair(descriptor, hint, is_optional, default)
+    if not _agree(pair):
+        raise TypeError(f"{descriptor.full_name} is not of the kind that the dataclass holds: {hint}")
+    return pair
+
+
+def _agree(pair: FieldPair) -> bool:
+    origin = typing.get_origin(pair.annotation)
+    if pair.is_map or pair.is_struct:
+        return origin is Mapping
+    if pair.descriptor.is_repeated:
+        return origin is tuple and _agree_on_one(pair.descriptor, pair.item)
+    return _agree_on_one(pair.descriptor, pair.annotation)
+
+
+def _agree_on_one(descriptor: FieldDescriptor, annotation: Any) -> bool:
+    if descriptor.message_type is not None:
+        return dataclasses.is_dataclass(annotation)
+    if descriptor.enum_type is not None:
+        names = {value.name for value in descriptor.enum_type.values if value.number != 0}
+        return issubclass(annotation, StrEnum) and names == {str(member) for member in annotation}
+    return _SCALARS.get(descriptor.cpp_type) is annotation
