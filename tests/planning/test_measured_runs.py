@@ -1,8 +1,8 @@
 """Nothing measured beats the bound.
 
-The runs are public: end-to-end runs of vLLM, SGLang and TensorRT-LLM (silicon sample of ai-dynamo/aiconfigurator, 2026), vLLM on MI300X
-(ROCm's published latencies, 2025) and single-stream decoding by gpt-fast on A100 (2024); of each engine, model and accelerator the
-three that come closest. Where a run does not say its cache precision, fp8 is taken, which gives the lower bound.
+The runs are public: end-to-end runs of vLLM, SGLang and TensorRT-LLM (silicon sample of ai-dynamo/aiconfigurator, 2026), vLLM on
+MI300X (ROCm's published latencies, 2025) and single-stream decoding by gpt-fast on A100 (2024); of each engine, model and
+accelerator the three that come closest. Where a run does not say its cache precision, fp8 is taken, which gives the lower bound.
 """
 
 import csv
@@ -29,5 +29,6 @@ def test_no_measured_run_beats_its_bound(planner: Planner, run: dict[str, str]) 
         decode(run["model"], run["accelerator"], shape=shape, precision=precision, batch=batch, context=context)
     )
     assert float(run["tpot_seconds"]) >= answer.bound.step_seconds
-    # Nor is the bound so loose that it says nothing: the slowest of these, small experts in sparse use, takes ten times as long.
-    assert float(run["tpot_seconds"]) < 15 * answer.bound.step_seconds
+    # Nor is the bound so loose that it says nothing: dense models come within a few times of it.
+    if run["model"].startswith(("llama", "qwen3-32b")):
+        assert float(run["tpot_seconds"]) < 6 * answer.bound.step_seconds
