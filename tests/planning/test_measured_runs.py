@@ -1,8 +1,9 @@
 """Nothing measured beats the bound.
 
-The runs are public: end-to-end runs of vLLM, SGLang and TensorRT-LLM (silicon sample of ai-dynamo/aiconfigurator, 2026), vLLM on
-MI300X (ROCm's published latencies, 2025) and single-stream decoding by gpt-fast on A100 (2024); of each engine, model and
-accelerator the three that come closest. Where a run does not say its cache precision, fp8 is taken, which gives the lower bound.
+The runs are public: end-to-end runs of vLLM, SGLang and TensorRT-LLM (silicon sample of ai-dynamo/aiconfigurator, 2026), vLLM
+on MI300X (ROCm's published latencies, 2025) and single-stream decoding by gpt-fast on A100 (2024); of each engine, model and
+accelerator the three that come closest. Where a run does not say its cache precision, fp8 is taken, which gives the lower
+bound.
 """
 
 import csv
