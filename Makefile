@@ -4,8 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# protoc finds its plugins on the PATH.
-GENERATE := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python protos/generate.py
+GENERATE := $(BIN)/python protos/generate.py
 UV_VERSION := 0.13.9
 COMPILE := $(BIN)/uv pip compile pyproject.toml --group build --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --quiet

@@ -1,8 +1,7 @@
 """Messages to request dataclasses and result dataclasses to messages, by field name.
 
-Both directions are written out as straight-line functions, once per type and at start, as ``dataclasses`` does for
-``__init__``: a loop over fields takes three times as long, and an estimate's answer has sixty of them. What does not
-match is refused then. ``None`` is "not given" in both directions.
+Both directions are written out as functions once per type, from descriptor and annotations together; what does not match
+is refused then. ``None`` is "not given" in both directions.
 """
 
 import dataclasses
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
+from service.api.function_source import FunctionSource
 from service.api.pairing import FieldPair, pairs
 from service.api.structs import to_plain
 
@@ -22,28 +22,6 @@ _Fill = Callable[[Any, Any], None]
 
 class NotFinite(ArithmeticError):
     """A result holds a figure that is infinite or no number: a bug in what computed it."""
-
-
-class _Function:
-    """A function being written: its lines, and the objects that they name."""
-
-    def __init__(self, *parameters: str) -> None:
-        self._lines = [f"def function({', '.join(parameters)}):"]
-        self._objects: dict[str, Any] = {}
-
-    def line(self, text: str, indent: int = 1) -> None:
-        self._lines.append("    " * indent + text)
-
-    def name(self, value: Any) -> str:
-        """A name for the object within the function."""
-        name = f"_{len(self._objects)}"
-        self._objects[name] = value
-        return name
-
-    def compiled(self) -> Callable[..., Any]:
-        exec("\n".join(self._lines), self._objects)
-        function: Callable[..., Any] = self._objects["function"]
-        return function
 
 
 # -- from a request ---------------------------------------------------------------------------------------------------
@@ -61,13 +39,13 @@ def reader(message: type[Message], kind: type[T]) -> Callable[[Message], T]:
 
 
 def _reader(descriptor: Descriptor, kind: type[T], path: str) -> Callable[[Any], T]:
-    function = _Function("message")
+    function = FunctionSource("message")
     values = [_read_expression(function, pair, f"{path}{pair.name}") for pair in pairs(descriptor, kind)]
     function.line(f"return {function.name(kind)}({', '.join(values)})")
     return function.compiled()
 
 
-def _read_expression(function: _Function, pair: FieldPair, path: str) -> str:
+def _read_expression(function: FunctionSource, pair: FieldPair, path: str) -> str:
     value = f"message.{pair.name}"
     convert = _conversion(pair, path)
     converted = value if convert is None else f"{function.name(convert)}({value})"
@@ -118,7 +96,7 @@ def writer(message: type[Message], kind: type) -> Callable[[Any], Message]:
 
 
 def _filler(descriptor: Descriptor, kind: type) -> _Fill:
-    function = _Function("message", "result")
+    function = FunctionSource("message", "result")
     matched = pairs(descriptor, kind)
     doubles = [pair.name for pair in matched if pair.is_double and not pair.is_map and not pair.is_optional]
     if doubles:  # the sum is finite only if all are
@@ -131,7 +109,7 @@ def _filler(descriptor: Descriptor, kind: type) -> _Fill:
     return function.compiled()
 
 
-def _write_field(function: _Function, pair: FieldPair) -> None:
+def _write_field(function: FunctionSource, pair: FieldPair) -> None:
     indent = 1
     value = f"result.{pair.name}"
     if pair.is_optional:
@@ -156,7 +134,7 @@ def _write_field(function: _Function, pair: FieldPair) -> None:
         function.line(f"{target} = {value}", indent)
 
 
-def _write_repeated(function: _Function, pair: FieldPair, target: str, value: str, indent: int) -> None:
+def _write_repeated(function: FunctionSource, pair: FieldPair, target: str, value: str, indent: int) -> None:
     if pair.message is None:
         function.line(f"{target}.extend({value})", indent)
         return

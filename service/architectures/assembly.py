@@ -72,24 +72,16 @@ def _embeddings(model: Model) -> tuple[Weight, ...]:
     width = model.embedding_size or model.hidden_size
     head = Weight("lm_head", Role.LM_HEAD, Split.EVEN, width, model.vocab_size)
     if model.tied:
-        tied = Weight(
-            "lm_head (tied with embed_tokens)", Role.LM_HEAD, Split.EVEN, width, model.vocab_size, quantizable=False
-        )
+        tied = Weight("lm_head (tied with embed_tokens)", Role.LM_HEAD, Split.EVEN, width, model.vocab_size, quantizable=False)
         return (tied,)
-    table = Weight(
-        "embed_tokens", Role.EMBEDDING, Split.EVEN, width, model.vocab_size, linear=False, quantizable=False
-    )
+    table = Weight("embed_tokens", Role.EMBEDDING, Split.EVEN, width, model.vocab_size, linear=False, quantizable=False)
     if model.lm_head_bias:
-        bias = Weight(
-            "lm_head.bias", Role.LM_HEAD, Split.EVEN, 1, model.vocab_size, linear=False, quantizable=False
-        )
+        bias = Weight("lm_head.bias", Role.LM_HEAD, Split.EVEN, 1, model.vocab_size, linear=False, quantizable=False)
         return table, head, bias
     return table, head
 
 
-def _kinds(
-    storage: Storage, layers: Sequence[Layer], numbers: Sequence[int]
-) -> tuple[tuple[LayerKind, ...], tuple[int, ...]]:
+def _kinds(storage: Storage, layers: Sequence[Layer], numbers: Sequence[int]) -> tuple[tuple[LayerKind, ...], tuple[int, ...]]:
     """Layers that are alike and stored alike, each once, and which of them stands where."""
     by_treatment: dict[tuple[int, tuple[frozenset[str], ...]], int] = {}
     by_kind: dict[LayerKind, int] = {}
@@ -136,9 +128,7 @@ def _bulk_precision(outer: Sequence[Tensor], kinds: Sequence[LayerKind], order: 
 
 
 def _default_notes(source: Source, model: Model) -> tuple[str, ...]:
-    named = {
-        name: value for name, value in model.fields.defaulted.items() if not isinstance(value, bool) and value != 0
-    }
+    named = {name: value for name, value in model.fields.defaulted.items() if not isinstance(value, bool) and value != 0}
     if not named:
         return ()
     listed = ", ".join(f"{name} {value}" for name, value in named.items())

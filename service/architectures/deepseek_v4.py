@@ -40,9 +40,7 @@ def _ratios(fields: Fields, num_layers: int) -> list[int]:
         return [_RATIO_OF_TYPE[name] for name in types]
     given = fields.counts("compress_ratios", at_most=MAX_TOKENS)
     if given is None or len(given) < num_layers:
-        raise fields.refuse(
-            "compress_ratios", "It does not cover every layer.", "Give one ratio a layer: 0, 4 or 128."
-        )
+        raise fields.refuse("compress_ratios", "It does not cover every layer.", "Give one ratio a layer: 0, 4 or 128.")
     return given[:num_layers]
 
 

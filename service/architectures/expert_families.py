@@ -47,8 +47,7 @@ def _hunyuan(fields: Fields) -> Mapping[str, object]:
     found = {
         "num_experts": fields.uniform("num_experts", at_least=1, at_most=MAX_EXPERTS),
         "num_experts_per_tok": fields.uniform("num_experts_per_tok", at_least=1, at_most=MAX_EXPERTS),
-        "moe_intermediate_size": fields.uniform("moe_intermediate_size", at_least=1)
-        or fields.maybe_count("intermediate_size"),
+        "moe_intermediate_size": fields.uniform("moe_intermediate_size", at_least=1) or fields.maybe_count("intermediate_size"),
         "n_shared_experts": fields.uniform("n_shared_experts", at_most=1_000),
     }
     return {name: value for name, value in found.items() if value is not None}

@@ -125,9 +125,7 @@ class Fields:
         """A whole number, or None when it is absent and has no class default."""
         return self._read(name, None, lambda place, value: whole(place, value, at_least, at_most))
 
-    def count(
-        self, name: str, default: int | _Required = REQUIRED, *, at_least: int = 1, at_most: int = MAX_SIZE
-    ) -> int:
+    def count(self, name: str, default: int | _Required = REQUIRED, *, at_least: int = 1, at_most: int = MAX_SIZE) -> int:
         """A whole number between the bounds."""
         found = self._read(name, default, lambda place, value: whole(place, value, at_least, at_most))
         return cast("int", found)
@@ -190,9 +188,7 @@ class Fields:
         place = self.place(name)
         return None if found is None else [_text(f"{place}[{i}]", value) for i, value in enumerate(found)]
 
-    def counts(
-        self, name: str, *, length: int | None = None, at_least: int = 0, at_most: int = MAX_SIZE
-    ) -> list[int] | None:
+    def counts(self, name: str, *, length: int | None = None, at_least: int = 0, at_most: int = MAX_SIZE) -> list[int] | None:
         """A list of whole numbers, or None when it is absent."""
         found = self.items(name, length=length)
         place = self.place(name)
@@ -224,9 +220,7 @@ def whole(place: str, value: object, at_least: int, at_most: int) -> int:
         raise UnreadableConfig(place, f"A whole number is expected, not {value}.", "Give a whole number.")
     if not at_least <= value <= at_most:
         shown = f"{value:,}" if abs(value) < 1e15 else "This number"
-        raise UnreadableConfig(
-            place, f"{shown} is out of range.", f"Give a whole number from {at_least:,} to {at_most:,}."
-        )
+        raise UnreadableConfig(place, f"{shown} is out of range.", f"Give a whole number from {at_least:,} to {at_most:,}.")
     return int(value)
 
 

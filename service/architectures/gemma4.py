@@ -106,8 +106,6 @@ def per_layer_tables(fields: Fields, hidden: int, num_layers: int) -> tuple[Weig
     if width == 0:
         return ()
     rows = fields.count("vocab_size_per_layer_input")
-    table = Weight(
-        "embed_tokens_per_layer", Role.PER_LAYER_EMBEDDING, Split.EVEN, width, rows, linear=False, quantizable=False
-    )
+    table = Weight("embed_tokens_per_layer", Role.PER_LAYER_EMBEDDING, Split.EVEN, width, rows, linear=False, quantizable=False)
     projection = matrix("per_layer_model_projection", Role.MLP, hidden, width, Split.REPLICATED)
     return table, projection, norm("per_layer_projection_norm", width // num_layers)

@@ -9,7 +9,6 @@ from typing import Final
 
 from service.architectures.architecture import Mixer
 from service.architectures.attention import (
-    AttentionTraits,
     grouped_query_attention,
     latent_attention,
     read_heads,
@@ -41,9 +40,7 @@ def pick(fields: Fields, names: list[str], attention: Part, recurrent: Part, rec
     known = dict.fromkeys(_ATTENTION_NAMES, attention) | dict.fromkeys(recurrent_names, recurrent)
     for name in names:
         if name not in known:
-            raise fields.refuse(
-                "layer_types", f"The layer type {name[:40]!r} is not known.", f"Use one of {', '.join(known)}."
-            )
+            raise fields.refuse("layer_types", f"The layer type {name[:40]!r} is not known.", f"Use one of {', '.join(known)}.")
     return [known[name] for name in names]
 
 
@@ -169,9 +166,7 @@ def bamba_mixing(fields: Fields, dialect: Dialect, num_layers: int) -> list[Part
 def falcon_h1_mixing(fields: Fields, dialect: Dialect, num_layers: int) -> list[Part]:
     """Falcon-H1: attention and Mamba-2 side by side in every layer, both with their caches."""
     attention = grouped_query_attention(read_heads(fields), attention_traits(fields, dialect))
-    recurrent = _mamba2_of_d_keys(
-        fields, inner=fields.maybe_count("mamba_d_ssm"), gated_norm=fields.flag("mamba_rms_norm")
-    )
+    recurrent = _mamba2_of_d_keys(fields, inner=fields.maybe_count("mamba_d_ssm"), gated_norm=fields.flag("mamba_rms_norm"))
     both = Part(
         weights=attention.weights + recurrent.weights,
         mixer=Mixer.FULL,

@@ -12,7 +12,7 @@ from service.architectures.architecture import Architecture, Experts, FeedForwar
 from service.architectures.assembly import Model, Source, assemble
 from service.architectures.attention import Latent, latent_attention, read_latent
 from service.architectures.feed_forward import ExpertBlock, Mlp, expert_weights, mlp_weights
-from service.architectures.fields import MAX_EXPERTS, MAX_LAYERS, Fields
+from service.architectures.fields import MAX_EXPERTS, MAX_LAYERS
 from service.architectures.weights import Layer, Part, layer, norm
 
 _DEFAULTS: Final[Mapping[str, object]] = {

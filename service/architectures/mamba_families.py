@@ -92,9 +92,7 @@ def _recurrent_block(fields: Fields) -> Part:
         raise fields.refuse("lru_width", f"{width} does not divide over {heads} heads.", "Give a multiple.")
     kernel = fields.count("conv1d_width", 4, at_most=1_000)
     at, block = "temporal_block", width // heads
-    gates = Weight(
-        f"{at}.rg_lru.gates", Role.LINEAR_ATTENTION, Split.EVEN, block, 2 * block, copies=heads, quantizable=False
-    )
+    gates = Weight(f"{at}.rg_lru.gates", Role.LINEAR_ATTENTION, Split.EVEN, block, 2 * block, copies=heads, quantizable=False)
     small = 2 * width + hidden + width * (kernel + 1) + 3 * width  # biases, convolution, gates' biases and decay
     weights = (
         matrix(f"{at}.linear_y", Role.LINEAR_ATTENTION, hidden, width),

@@ -165,7 +165,5 @@ def _ends(module: str) -> list[str]:
     found = []
     for path in dict.fromkeys((module, _fused(module))):
         parts = path.split(".")
-        found += [
-            ".".join(parts[start:end]) for start in range(len(parts)) for end in range(start + 1, len(parts) + 1)
-        ]
+        found += [".".join(parts[start:end]) for start in range(len(parts)) for end in range(start + 1, len(parts) + 1)]
     return found

@@ -235,9 +235,7 @@ def _element(block: Fields, bits: int, number: str) -> tuple[str, int]:
     names = {("int", 8): "int8", ("int", 4): "int4", ("float", 8): "fp8", ("float", 4): "fp4"}
     precision = names.get((number, bits))
     if precision is None:
-        raise UnreadableConfig(
-            f"{block.path}num_bits", f"{bits} bits of type {number[:20]!r} are not known.", _UNKNOWN_METHOD
-        )
+        raise UnreadableConfig(f"{block.path}num_bits", f"{bits} bits of type {number[:20]!r} are not known.", _UNKNOWN_METHOD)
     return precision, bits
 
 
@@ -257,9 +255,7 @@ def _gptq(block: Fields, plain: Storage) -> Storage:
     # qzeros are stored whether the scheme is symmetric or not, and g_idx names the group of every input (int32).
     columns = group if group > 0 else None
     chosen = Format(precision, bits, 1, columns, scale_bytes=2, zero_point_bits=bits, input_bytes=4)
-    storage = replace(
-        plain, default=chosen, quantizes_vision=False, quantizes_lm_head=block.flag("lm_head")
-    )
+    storage = replace(plain, default=chosen, quantizes_vision=False, quantizes_lm_head=block.flag("lm_head"))
     dynamic = block.section("dynamic")
     excluded = [f"re:{name[2:]}" for name in dynamic.values if name.startswith("-:")] if dynamic is not None else []
     patterns = _patterns(block, "modules_to_not_convert", "modules_in_block_to_not_quantize")

@@ -9,7 +9,7 @@ from service.architectures.decoder import Dialect, read_decoder
 from service.architectures.fields import Fields, mapping
 from service.architectures.generic import read_generic
 from service.architectures.quantization import storage_of
-from service.architectures.registry import BY_CLASS, DIALECTS, READERS, SAME_AS, TEXT_SECTIONS
+from service.architectures.registry import BY_CLASS, DIALECTS, NESTED_DEFAULTS, READERS, SAME_AS, TEXT_SECTIONS
 from service.architectures.vision import tower_weights
 
 
@@ -62,6 +62,8 @@ def _names(source: Source) -> list[str]:
 
 
 def _read_dialect(source: Source, dialect: Dialect) -> Architecture:
+    if source.text is not source.top:
+        dialect = replace(dialect, defaults={**NESTED_DEFAULTS.get(dialect.reader, {}), **dialect.defaults})
     hidden = dialect.fields(source.text).count("hidden_size")
     towers, notes = tower_weights(source.top, hidden)
     architecture = read_decoder(source, dialect, towers=towers)

@@ -118,9 +118,7 @@ def gated_delta_net(dims: DeltaNet) -> Part:
         other(f"{at}.conv1d", channels * dims.kernel + 2 * dims.num_value_heads + dims.value_head_dim),
     )
     size = dims.num_value_heads * dims.key_head_dim * dims.value_head_dim
-    return recurrent_part(
-        weights, (conv_state(channels * dims.kernel), state("recurrent_state", size, dims.state_precision))
-    )
+    return recurrent_part(weights, (conv_state(channels * dims.kernel), state("recurrent_state", size, dims.state_precision)))
 
 
 @dataclass(frozen=True, slots=True)

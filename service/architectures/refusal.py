@@ -1,7 +1,7 @@
 """Why a config.json could not be read."""
 
 
-class UnreadableConfig(ValueError):  # noqa: N818 - the name says what happened, as callers see it
+class UnreadableConfig(ValueError):
     """A configuration that does not say what the figures need, or says something impossible.
 
     ``field`` is the path of the offending key ("text_config.hidden_size", or "config" for the whole), ``reason`` and

@@ -6,14 +6,14 @@ from typing import Final
 from service.architectures.architecture import Architecture
 from service.architectures.assembly import Source
 from service.architectures.decoder import Dialect
+from service.architectures.deepseek_v4 import DEEPSEEK_V4
 from service.architectures.dense_families import DENSE_DIALECTS
 from service.architectures.early_families import EARLY_DIALECTS
 from service.architectures.expert_families import EXPERT_DIALECTS
-from service.architectures.latent import LATENT_DIALECTS
-from service.architectures.deepseek_v4 import DEEPSEEK_V4
 from service.architectures.gemma3n import read_gemma3n
 from service.architectures.gemma4 import read_gemma4
 from service.architectures.hybrid_families import HYBRID_DIALECTS
+from service.architectures.latent import LATENT_DIALECTS
 from service.architectures.llama4 import LLAMA4
 from service.architectures.longcat import read_longcat
 from service.architectures.mamba_families import RECURRENT_GEMMA, read_mamba, read_mamba2
@@ -40,7 +40,7 @@ SAME_AS: Final[Mapping[str, str]] = {
     # one family under several names
     "kimi_k2": "deepseek_v3", "deepseek_v31": "deepseek_v3", "deepseek_mtp": "deepseek_v3", "deepseekv3": "deepseek_v3",
     "minimax_m1": "minimax", "minimax_text_01": "minimax", "minimax_m3": "minimax_m3_vl_text",
-    "phi-msft": "phi", "phi3_v": "phi3", "phi4mm": "phi3", "phi4_multimodal": "phi3", 
+    "phi-msft": "phi", "phi3_v": "phi3", "phi4mm": "phi3", "phi4_multimodal": "phi3",
     "mimo": "qwen2", "mimo_v2": "mimo_v2_flash", "mimo_vl": "qwen2", "step3p7": "step3p5", "step3": "step3_text",
     "exaone4_5_text": "exaone4", "internlm": "internlm2", "internlm2_5": "internlm2",
     "kimi_k3": "kimi_linear", "falcon_mamba": "mamba", "longcat_flash_chat": "longcat_flash",
@@ -87,3 +87,44 @@ READERS: Final[Mapping[str, Callable[[Source], Architecture]]] = {
 
 #: Names under which multimodal configurations keep their text decoder.
 TEXT_SECTIONS: Final = ("text_config", "llm_config", "language_config")
+
+#: Sizes of transformers' configuration classes: text sections of multimodal models leave out what equals them.
+NESTED_DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
+    "llama": {
+        "vocab_size": 32_000, "hidden_size": 4096, "intermediate_size": 11_008, "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+    },
+    "mistral": {
+        "vocab_size": 32_000, "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "sliding_window": 4096,
+    },
+    "mixtral": {
+        "vocab_size": 32_000, "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "num_experts": 8, "num_experts_per_tok": 2,
+    },
+    "qwen2": {
+        "vocab_size": 151_936, "hidden_size": 4096, "intermediate_size": 22_016, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 32,
+    },
+    "qwen3": {
+        "vocab_size": 151_936, "hidden_size": 4096, "intermediate_size": 22_016, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 32, "head_dim": 128,
+    },
+    "gemma": {
+        "vocab_size": 256_000, "hidden_size": 3072, "intermediate_size": 24_576, "num_hidden_layers": 28,
+        "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 256, "tie_word_embeddings": True,
+    },
+    "gemma2": {
+        "vocab_size": 256_000, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
+        "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "sliding_window": 4096,
+        "tie_word_embeddings": True,
+    },
+    "cohere2": {
+        "vocab_size": 256_000, "hidden_size": 8192, "intermediate_size": 22_528, "num_hidden_layers": 40,
+        "num_attention_heads": 64, "sliding_window": 4096, "tie_word_embeddings": True,
+    },
+    "llama4": {
+        "hidden_size": 5120, "intermediate_size": 8192, "num_hidden_layers": 48, "num_attention_heads": 40,
+        "vocab_size": 202_048,
+    },
+}  # fmt: skip

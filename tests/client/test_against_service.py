@@ -85,7 +85,7 @@ def test_refusals_are_exceptions(service: Addresses) -> None:
         with pytest.raises(NotFound) as unknown:
             client.get_accelerator("h100-smx")
         with pytest.raises(Unanswerable) as unanswerable:
-            client.estimate_decode(model=SEVEN_BILLION, accelerator="a100-80gb-sxm", context_tokens=1, compute="fp4")
+            client.estimate_decode(model=SEVEN_BILLION, accelerator="a100-sxm-80", context_tokens=1, compute="fp4")
 
     assert {"batch_size", "context_tokens"} == {violation.field for violation in refused.value.violations}
     assert "h100-sxm" in unknown.value.nearest
@@ -212,4 +212,4 @@ def test_what_does_not_fit_is_an_answer_unless_checked(run_for_real: Run) -> Non
 def test_exit_codes_of_the_real_service(run_for_real: Run) -> None:
     assert Exit.NOT_FOUND == run_for_real("models", "show", "no-such-model")[0]
     assert Exit.BAD_REQUEST == run_for_real("decode", "llama-3.1-70b", "h100-sxm", "--batch-size", "-1")[0]
-    assert Exit.UNANSWERABLE == run_for_real("decode", "a100-80gb-sxm", "--num-parameters", "7e9", "--compute", "fp4")[0]
+    assert Exit.UNANSWERABLE == run_for_real("decode", "a100-sxm-80", "--num-parameters", "7e9", "--compute", "fp4")[0]

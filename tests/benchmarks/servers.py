@@ -1,0 +1,151 @@
+"""What the benchmarks compare: the real service, and servers of the same flavours that do nothing.
+
+python tests/benchmarks/servers.py grpc PORT BYTES    answers every call with so many bytes (grpc.aio, raw bytes, uvloop)
+python tests/benchmarks/servers.py rest PORT BYTES    answers every POST with a body of so many bytes (Starlette, uvicorn)
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import uvicorn
+import uvloop
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+START_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server process."""
+
+    pid: int
+    grpc_port: int
+    http_port: int
+    ready_seconds: float
+
+    def cpu_seconds(self) -> float:
+        """CPU time that the process has used so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+
+    def resident_bytes(self) -> int:
+        """Memory that the process holds."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def free_port() -> int:
+    """A port that nothing listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def service(**settings: str) -> Iterator[Server]:
+    """The real service on free ports, with the given TONNAGE_ settings."""
+    grpc_port, http_port = free_port(), free_port()
+    environment = os.environ | {
+        "TONNAGE_GRPC_PORT": str(grpc_port),
+        "TONNAGE_HTTP_PORT": str(http_port),
+        "TONNAGE_LOG_LEVEL": "warning",
+        **settings,
+    }
+    command = [str(Path(sys.executable).parent / "tonnage-service")]
+    with _process(command, environment) as (process, started):
+        _wait_until_ready(f"http://127.0.0.1:{http_port}/readyz")
+        yield Server(process.pid, grpc_port, http_port, time.perf_counter() - started)
+
+
+@contextlib.contextmanager
+def echo(flavour: str, num_bytes: int) -> Iterator[Server]:
+    """A server of one flavour that answers everything with the same bytes."""
+    port = free_port()
+    with _process([sys.executable, __file__, flavour, str(port), str(num_bytes)], dict(os.environ)) as (process, started):
+        _wait_until_open(port)
+        yield Server(process.pid, port, port, time.perf_counter() - started)
+
+
+@contextlib.contextmanager
+def _process(command: list[str], environment: dict[str, str]) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
+    started = time.perf_counter()
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    try:
+        yield process, started
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+
+
+def _wait_until_ready(url: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=1) as answer:
+            if answer.status == 200:
+                return
+        time.sleep(0.005)
+    raise TimeoutError(f"{url} did not answer within {START_SECONDS} s")
+
+
+def _wait_until_open(port: int) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.005)
+    raise TimeoutError(f"nothing listens on {port} after {START_SECONDS} s")
+
+
+class _EchoHandler(grpc.GenericRpcHandler):
+    def __init__(self, body: bytes) -> None:
+        async def answer(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+            return body
+
+        self._handler = grpc.unary_unary_rpc_method_handler(answer)
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        return self._handler
+
+
+async def _serve_grpc(port: int, body: bytes) -> None:
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((_EchoHandler(body),))
+    server.add_insecure_port(f"127.0.0.1:{port}")
+    await server.start()
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    await stopped.wait()
+    await server.stop(grace=1)
+
+
+def _serve_rest(port: int, body: bytes) -> None:
+    async def answer(request: Request) -> Response:
+        await request.body()
+        return Response(body, media_type="application/json")
+
+    app = Starlette(routes=[Route("/{path:path}", answer, methods=["POST"])])
+    uvicorn.run(app, host="127.0.0.1", port=port, loop="uvloop", http="httptools", log_level="warning", access_log=False)
+
+
+if __name__ == "__main__":
+    chosen, at, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    if chosen == "grpc":
+        uvloop.run(_serve_grpc(at, b"x" * size))
+    else:
+        _serve_rest(at, b"x" * size)
