@@ -2,7 +2,7 @@
 
     python tests/benchmarks/doors.py [--rounds N] [--seconds S]
 
-Every figure is a ratio of medians over interleaved rounds, since machines are noisy. "requests/s" is what one CPU core of the server
+Every figure is a ratio of medians over interleaved rounds, since machines are noisy. "requests/s" is what one core of the server
 sustains: requests over the CPU time that the server process used for them; the throughput seen by the client, which shares the
 machine, stands beside it.
 """

@@ -27,21 +27,26 @@ def accelerators(name: str | None, session: Session) -> None:
 
 def _list(console: Console, answer: ListAcceleratorsResponse) -> None:
     peaks = [f"dense {precision}\nFLOP/s" for precision in _LISTED_PEAKS]
-    drawn = layout.table("name", "product", "memory", "bandwidth", *peaks, "unit", right=[2, 3, 4, 5, 6])
+    drawn = layout.table("name", "product", "memory", "bandwidth", *peaks, right=[2, 3, 4, 5, 6])
     for entry in answer.accelerators:
-        memory = entry.usable_memory if entry.HasField("usable_memory") else entry.marketed_memory
         drawn.add_row(
             entry.name,
             entry.title,
-            figures.brief(memory),
+            _memory(entry),
             figures.brief(entry.memory_bandwidth),
             *(_dense(entry, precision) for precision in _LISTED_PEAKS),
-            entry.counted_unit,
             style=layout.QUIET if entry.status == "preliminary" else None,
         )
     console.print(drawn)
     console.print()
     layout.footing(console, (), answer.catalogue_revision)
+
+
+def _memory(entry: Accelerator) -> str:
+    """What the driver reports. A marketed capacity is marked, since less of it can be used."""
+    if entry.HasField("usable_memory"):
+        return figures.brief(entry.usable_memory)
+    return f"{figures.brief(entry.marketed_memory)} (marketed)"
 
 
 def _dense(entry: Accelerator, precision: str) -> str:
@@ -55,8 +60,9 @@ def _sheet(console: Console, answer: GetAcceleratorResponse) -> None:
     entry = answer.accelerator
     layout.title(console, entry.title, entry.name)
     capability = f"compute capability {entry.compute_capability}" if entry.HasField("compute_capability") else ""
-    told = (entry.vendor, entry.architecture, entry.form_factor, capability, f"per {entry.counted_unit}", entry.status)
+    told = (entry.vendor, entry.architecture, entry.form_factor, capability, entry.status)
     console.print(" · ".join(part for part in told if part))
+    console.print(f"Figures are for {entry.counted_unit}.")
     if entry.aliases:
         console.print(Text(f"also: {', '.join(entry.aliases)}", style=layout.QUIET))
     if entry.gpu_product_labels:

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from tonnage.cli import layout, options
 from tonnage.cli.exits import Exit
-from tonnage.cli.quantities import byte_count, count, duration, rate, significant, words
+from tonnage.cli.quantities import byte_count, count, counted, duration, rate, significant, words
 from tonnage.cli.session import Session
 from tonnage.cli.subject import Subject, with_accelerated_subject
 from tonnage.v1.capacity_service_pb2 import DecodeBound, DecodeExpectation, EstimateDecodeResponse, Limit, LimitOnset
@@ -47,7 +47,7 @@ def decode(
         )
     )
     devices = f"{answer.num_devices} × {subject.hardware_title}"
-    asked = f"batch {count(batch_size or 1)}" + (f" at {count(context_tokens)} tokens" if context_tokens else "")
+    asked = f"batch {count(batch_size or 1)}" + (f" at {counted(context_tokens, 'token')}" if context_tokens else "")
 
     def draw(console: Console, drawn: EstimateDecodeResponse) -> None:
         layout.title(console, subject.model_title, devices, str(split), str(formats), asked)

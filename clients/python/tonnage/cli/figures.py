@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tonnage.cli import layout
-from tonnage.cli.quantities import count, measured_in
+from tonnage.cli.quantities import measured_in
 from tonnage.v1.catalogue_service_pb2 import Conflict, Figure, Source
 
 NamedFigure = tuple[str, Figure]
@@ -18,8 +19,10 @@ def brief(figure: Figure) -> str:
 
 
 def sheet(console: Console, figures: Iterable[NamedFigure]) -> None:
-    """Every figure with basis and source, then the sources in full."""
+    """Every figure with basis and source, then the sources in full; nothing where there are none."""
     listed = list(figures)
+    if not listed:
+        return
     sources: dict[str, Source] = {source.id: source for _, figure in listed for source in figure.sources}
     numbers = {name: position for position, name in enumerate(sources, start=1)}
     drawn = layout.table("figure", "value", "as printed", "basis", "source", "note", right=[1, 2])
@@ -27,7 +30,7 @@ def sheet(console: Console, figures: Iterable[NamedFigure]) -> None:
         drawn.add_row(
             name,
             brief(figure),
-            f"{_printed(figure)}",
+            _printed(figure),
             figure.basis,
             " ".join(f"[{numbers[source.id]}]" for source in figure.sources),
             figure.note,
@@ -37,8 +40,8 @@ def sheet(console: Console, figures: Iterable[NamedFigure]) -> None:
 
 
 def _printed(figure: Figure) -> str:
-    value = count(figure.printed_value) if figure.printed_value >= 1e4 else f"{figure.printed_value:g}"
-    return f"{value} {figure.printed_unit}".rstrip()
+    value = figure.printed_value
+    return f"{value:,.0f} {figure.printed_unit}" if value == round(value) else f"{value:,} {figure.printed_unit}"
 
 
 def _sources(sources: dict[str, Source], numbers: dict[str, int]) -> Table:
@@ -53,8 +56,13 @@ def _sources(sources: dict[str, Source], numbers: dict[str, int]) -> Table:
 
 def conflicts(console: Console, listed: Iterable[Conflict]) -> None:
     """Where official sources disagree: what each prints, what is used, and why."""
-    lines = (
-        f"{conflict.field} ({conflict.status}): {'; '.join(conflict.figures)}. Used: {conflict.chosen}. {conflict.reason}"
-        for conflict in listed
-    )
-    layout.sentences(console, "Where sources disagree", lines)
+    drawn = Table.grid(padding=(0, 1))
+    for conflict in listed:
+        drawn.add_row("·", Text(f"{conflict.field}, {conflict.status}"))
+        for figure in conflict.figures:
+            drawn.add_row("", f"  {'→' if figure == conflict.chosen else ' '} {figure}")
+        if conflict.chosen not in conflict.figures:
+            drawn.add_row("", f"  → {conflict.chosen}")
+        drawn.add_row("", Text(f"  {conflict.reason}", style=layout.QUIET))
+    if drawn.row_count:
+        layout.section(console, "Where sources disagree (→ is used)", drawn)

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from tonnage.cli import layout, options
 from tonnage.cli.exits import Exit
-from tonnage.cli.quantities import byte_count, count
+from tonnage.cli.quantities import byte_count, count, counted
 from tonnage.cli.session import Session
 from tonnage.cli.subject import Subject, with_noded_subject
 from tonnage.v1.capacity_service_pb2 import FitCandidate, FitNodeResponse
@@ -58,7 +58,7 @@ def fit(
             **rest,
         )
     )
-    asked = f"{count(concurrency or 1)} sequences at {count(context_tokens)} tokens"
+    asked = f"{counted(concurrency or 1, 'sequence')} at {counted(context_tokens, 'token')}"
 
     def draw(console: Console, drawn: FitNodeResponse) -> None:
         layout.title(console, subject.model_title, subject.hardware_title, str(formats), asked)

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from tonnage.cli import layout, options
 from tonnage.cli.exits import Exit
-from tonnage.cli.quantities import byte_count, count, large_count, words
+from tonnage.cli.quantities import byte_count, count, counted, large_count, words
 from tonnage.cli.session import Session
 from tonnage.cli.subject import Subject, with_accelerated_subject
 from tonnage.v1.capacity_service_pb2 import BudgetLine, EstimateKvMemoryResponse
@@ -47,7 +47,7 @@ def kv(
         )
     )
     devices = f"{answer.num_devices} × {subject.hardware_title}"
-    asked = f"batch {count(batch_size or 1)} at {count(context_tokens)} tokens"
+    asked = f"batch {count(batch_size or 1)} at {counted(context_tokens, 'token')}"
 
     def draw(console: Console, drawn: EstimateKvMemoryResponse) -> None:
         layout.title(console, subject.model_title, devices, str(split), str(formats), asked)
@@ -63,8 +63,8 @@ def _draw(console: Console, answer: EstimateKvMemoryResponse) -> None:
     if answer.budget:
         layout.section(console, "Budget of the fullest device", _budget(answer))
     if answer.HasField("max_sequences"):
-        tokens = f", {count(answer.max_tokens)} tokens in all" if answer.HasField("max_tokens") else ""
-        console.print(f"Holds {count(answer.max_sequences)} sequences of this length{tokens}.")
+        tokens = f", {counted(answer.max_tokens, 'token')} in all" if answer.HasField("max_tokens") else ""
+        console.print(f"Holds {counted(answer.max_sequences, 'sequence')} of this length{tokens}.")
     shortfall = answer.shortfall if answer.HasField("shortfall") else None
     layout.verdict(console, answer.fits if answer.HasField("fits") else None, shortfall)
     if answer.HasField("explanation"):

@@ -3,24 +3,25 @@
 from collections.abc import Iterable
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from tonnage.cli.fields import option_of
-from tonnage.cli.quantities import byte_count
+from tonnage.cli.quantities import byte_count, words
 from tonnage.v1.explanation_pb2 import Explanation, Shortfall
 
 GOOD, BAD, QUIET, HEADING = "green", "red", "dim", "bold"
 
 
 def table(*columns: str, right: Iterable[int] = ()) -> Table:
-    """An empty table; ``right`` numbers the columns that are aligned to the right."""
+    """An empty table. ``right`` numbers the columns that are aligned to the right; the first, of names, is kept whole."""
     drawn = Table(box=box.SIMPLE_HEAD, header_style=HEADING, pad_edge=False, show_edge=False)
     aligned = set(right)
     for position, column in enumerate(columns):
-        drawn.add_column(column, justify="right" if position in aligned else "left", overflow="fold")
+        justify: JustifyMethod = "right" if position in aligned else "left"
+        drawn.add_column(column, justify=justify, overflow="fold", no_wrap=position == 0)
     return drawn
 
 
@@ -62,10 +63,10 @@ def verdict(console: Console, fits: bool | None, shortfall: Shortfall | None) ->
 def lacks(console: Console, shortfall: Shortfall) -> None:
     """What is short and the cures, the smallest change first."""
     console.print(
-        f"  {shortfall.description or shortfall.resource}\n"
-        f"  per device: needs {byte_count(shortfall.required_bytes_per_device)}, "
-        f"may use {byte_count(shortfall.available_bytes_per_device)}, "
-        f"short of {byte_count(shortfall.short_bytes_per_device)}"
+        f"  {shortfall.description}\n"
+        f"  {words(shortfall.resource)}: {byte_count(shortfall.required_bytes_per_device)} needed, "
+        f"{byte_count(shortfall.available_bytes_per_device)} allowed, "
+        f"{byte_count(shortfall.short_bytes_per_device)} short"
     )
     for cure in shortfall.cures:
         console.print(f"  → {option_of(cure.field) or cure.field} {cure.value}   {cure.description}")

@@ -5,6 +5,7 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tonnage.cli import layout, options
 from tonnage.cli.quantities import count, large_count, percent, rate, significant
@@ -66,8 +67,7 @@ def mfu(
 def _draw(console: Console, answer: ComputeUtilizationResponse) -> None:
     layout.section(console, "To quote", answer.statement)
     layout.section(console, "On every basis", _bases(answer))
-    warned = [entry for entry in answer.utilizations if entry.warning]
-    layout.sentences(console, "Warnings", (f"{_name(entry)}: {entry.warning}" for entry in warned))
+    layout.sentences(console, "Warnings", _warnings(answer))
     console.print(
         f"N = {large_count(answer.num_active_parameters)} parameters per token ({count(answer.num_active_parameters)})\n"
     )
@@ -77,20 +77,28 @@ def _draw(console: Console, answer: ComputeUtilizationResponse) -> None:
 
 
 def _bases(answer: ComputeUtilizationResponse) -> Table:
-    drawn = layout.table("basis", "", "", "achieved", "peak", "what it counts", right=[1, 3, 4])
+    drawn = layout.table("basis", "", "", "what it counts", right=[1])
     for entry in answer.utilizations:
         recommended = entry.basis == answer.recommended_basis
         unit = "B/s" if entry.basis == Utilization.MBU else "FLOP/s"
+        shares = f"  {rate(entry.achieved_per_second, unit)} of {rate(entry.peak_per_second, unit)}"
         drawn.add_row(
-            _name(entry),
+            Text.assemble(f"{_name(entry)}\n", (shares, layout.QUIET)),
             percent(entry.ratio),
             "← quote" if recommended else "" if entry.valid else "wrong",
-            rate(entry.achieved_per_second, unit),
-            rate(entry.peak_per_second, unit),
             entry.description,
             style=layout.HEADING if recommended else None if entry.valid else layout.BAD,
         )
     return drawn
+
+
+def _warnings(answer: ComputeUtilizationResponse) -> list[str]:
+    """Each warning once, with the bases that it is about."""
+    bases: dict[str, list[str]] = {}
+    for entry in answer.utilizations:
+        if entry.warning:
+            bases.setdefault(entry.warning, []).append(_name(entry))
+    return [f"{', '.join(names)}: {warning}" for warning, names in bases.items()]
 
 
 def _name(entry: Utilization) -> str:

@@ -24,7 +24,7 @@ def models(name: str | None, session: Session) -> None:
 
 def _list(console: Console, answer: ListModelsResponse) -> None:
     drawn = layout.table(
-        "name", "publisher", "parameters", "active", "layers", "weights", "stored in", "cache per token\nat 16 bits",
+        "name", "publisher", "parameters", "active", "layers", "weights", "stored in", "cache per token\n(16 bits, layers\nwithout a window)",
         right=[2, 3, 4, 5, 7],
     )  # fmt: skip
     for entry in answer.models:

@@ -65,6 +65,15 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) else significant(value)
 
 
+def counted(number: float, noun: str) -> str:
+    """A number of things with their name.
+
+    >>> counted(1, "sequence"), counted(4096, "token"), counted(0, "sequence")
+    ('1 sequence', '4,096 tokens', '0 sequences')
+    """
+    return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
+
+
 def large_count(value: float) -> str:
     """A number of parameters, in words.
 

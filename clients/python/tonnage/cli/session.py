@@ -42,7 +42,11 @@ class Session:
         if self.as_json:
             click.echo(as_json(answer))
         else:
-            draw(_console(), answer)
+            console = _console()
+            with console.capture() as captured:
+                draw(console, answer)
+            # Tables pad their lines; what is pasted into a report should not end in blanks.
+            click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def as_json(message: Message) -> str:
