@@ -44,8 +44,8 @@ gen: $(VENV)/.development ## Write the generated code anew from protos/
 golden: $(VENV)/.development ## Write the golden answers anew (commit them by themselves)
 	$(BIN)/python -m pytest tests/golden --rewrite-golden
 
-bench: $(VENV)/.development ## Run what is measured rather than asserted: tests/benchmarks/*.py
-	@set -e; for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+bench: $(VENV)/.development ## Run what is measured rather than asserted: tests/benchmarks/
+	@set -e; for name in doors; do echo "== $$name"; $(BIN)/python -m "tests.benchmarks.$$name"; done
 
 lock: $(VENV)/.created ## Resolve the dependencies anew and write both locks
 	$(PIP) install --quiet uv==$(UV_VERSION)

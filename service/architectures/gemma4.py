@@ -1,7 +1,7 @@
-"""Gemma 4: windowed layers and global ones of other head dimensions, layers without keys of their own, experts beside
-a dense MLP, and in the small models one embedding table a layer.
+"""Gemma 4: windowed layers and global ones of other head dimensions, and layers without keys of their own.
 
-Layouts follow transformers 5.24 Gemma4.
+The 26B model has experts beside a dense MLP, the small ones have one embedding table a layer. Layouts follow
+transformers 5.24 Gemma4.
 """
 
 from collections.abc import Mapping

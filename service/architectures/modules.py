@@ -38,9 +38,9 @@ _TOKEN: Final = re.compile(
 
 
 def globs_of_expression(expression: str, place: str) -> list[str]:
-    """A regular expression of the kinds that quantisation tools write, as equivalent globs.
+    r"""A regular expression of the kinds that quantisation tools write, as equivalent globs.
 
-    >>> globs_of_expression(r".*mlp\\.(gate|up)_proj.*", "ignore[0]")
+    >>> globs_of_expression(r".*mlp\.(gate|up)_proj.*", "ignore[0]")
     ['*mlp.gate_proj*', '*mlp.up_proj*']
     """
     choices: list[list[str]] = []

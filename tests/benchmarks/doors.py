@@ -1,8 +1,8 @@
 """What the doors cost: EstimateDecode against servers of the same flavour that do nothing, paired within one run.
 
-    python tests/benchmarks/doors.py [--rounds N] [--seconds S]
+    python -m tests.benchmarks.doors [--rounds N] [--seconds S]
 
-Every figure is a ratio of medians over interleaved rounds, since machines are noisy. "requests/s" is what one core of the server
+Every figure is a ratio of medians over interleaved rounds, since machines are noisy. "requests/s" is what one core of a server
 sustains: requests over the CPU time that the server process used for them; the throughput seen by the client, which shares the
 machine, stands beside it.
 """
@@ -14,12 +14,13 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 import orjson
 import uvloop
-from servers import Server, echo, service
 
+from tests.benchmarks.servers import Server, echo, service
 from tonnage.v1 import capacity_service_pb2 as pb
 
 METHOD = "/tonnage.v1.CapacityService/EstimateDecode"
@@ -41,7 +42,7 @@ class Rate:
     cpu_seconds_per_request: float
 
 
-def questions(distinct: bool) -> Iterator[dict[str, object]]:
+def questions(distinct: bool) -> Iterator[dict[str, Any]]:
     """Questions without end: all alike, or no two alike so that no tier can answer."""
     for number in itertools.count(1) if distinct else itertools.repeat(4096):
         yield QUESTION | {"context_tokens": 1 + number % 1_000_000, "batch_size": 1 + number // 1_000_000}
@@ -62,7 +63,7 @@ async def load_grpc(port: int, bodies: Iterator[bytes], seconds: float) -> int:
     """Calls with ``CONCURRENCY`` in flight for so many seconds; returns how many were answered."""
     answered = 0
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        call = channel.unary_unary(METHOD)
+        call = channel.unary_unary(METHOD, None, None)
         end = time.perf_counter() + seconds
 
         async def caller() -> None:
@@ -134,7 +135,7 @@ def report(name: str, mine: list[Rate], nothing: list[Rate], aim: str) -> None:
 async def size_of_answers(server: Server) -> tuple[int, int]:
     """Bytes of an answer on either door."""
     async with grpc.aio.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
-        protobuf = await channel.unary_unary(METHOD)(next(protobuf_bodies(False)))
+        protobuf = await channel.unary_unary(METHOD, None, None)(next(protobuf_bodies(False)))
     reader, writer = await asyncio.open_connection("127.0.0.1", server.http_port)
     writer.write(http_post(next(json_bodies(False))))
     json = len(await http_answer(reader))

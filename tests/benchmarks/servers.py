@@ -4,6 +4,8 @@ python tests/benchmarks/servers.py grpc PORT BYTES    answers every call with so
 python tests/benchmarks/servers.py rest PORT BYTES    answers every POST with a body of so many bytes (Starlette, uvicorn)
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import os
@@ -112,14 +114,14 @@ def _wait_until_open(port: int) -> None:
     raise TimeoutError(f"nothing listens on {port} after {START_SECONDS} s")
 
 
-class _EchoHandler(grpc.GenericRpcHandler):
+class _EchoHandler(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in its stubs only
     def __init__(self, body: bytes) -> None:
-        async def answer(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        async def answer(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
             return body
 
         self._handler = grpc.unary_unary_rpc_method_handler(answer)
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
         return self._handler
 
 

@@ -95,7 +95,7 @@ def test_what_is_short_is_told_with_its_cure(run: Run, scripted: ScriptedServer)
 
     assert 0 == code  # "does not fit" is an answer
     assert "It does not fit." in shown
-    assert "device memory: 77.0 GiB needed, 71.7 GiB allowed, 5.36 GiB short" in shown
+    assert "Weights and cache of 128 sequences need more memory than the ratio allows." in shown
     assert "→ --memory-utilization-ratio 1   Nothing else on the GPU." in shown
 
 
@@ -145,25 +145,51 @@ def test_the_budget_line_by_line(run: Run, scripted: ScriptedServer) -> None:
     assert "Holds 103 sequences of this length, 421,888 tokens in all." in shown
 
 
-def test_shapes_and_the_smallest(run: Run, scripted: ScriptedServer) -> None:
+def shapes() -> FitNodeResponse:
     answer = FitNodeResponse(fits=True, accelerator="h100-sxm", devices_per_node=8, summary="Two devices hold 8 sequences.")
-    answer.candidates.add(num_devices=1, num_nodes=1, headroom_bytes_per_device=-60e9)
+    alone = answer.candidates.add(num_devices=1, num_nodes=1, headroom_bytes_per_device=-60e9)
+    alone.shortfall.CopyFrom(SHORTFALL)
     smallest = answer.candidates.add(num_devices=2, num_nodes=1, fits=True, max_sequences=8)
     smallest.parallelism.tensor = 2
-    for tensor in range(3, 40):
-        answer.candidates.add(num_devices=tensor, num_nodes=1, uneven_pipeline=True).parallelism.tensor = tensor
     answer.smallest.CopyFrom(smallest)
-    scripted.script["FitNode"] = answers(answer)
+    for tensor in range(3, 40):
+        uneven = answer.candidates.add(num_devices=tensor, num_nodes=1, fits=True, uneven_pipeline=True)
+        uneven.parallelism.tensor = tensor
+    return answer
+
+
+def test_shapes_that_fit_and_the_smallest(run: Run, scripted: ScriptedServer) -> None:
+    scripted.script["FitNode"] = answers(shapes())
 
     _, shown, _ = run("fit", "m", "dgx-h100", "--context-tokens", "4096")
-    _, all_shown, _ = run("fit", "m", "dgx-h100", "--context-tokens", "4096", "--all")
 
+    assert "m · dgx-h100 · 1 sequence at 4,096 tokens" in shown
     assert "Two devices hold 8 sequences." in shown
     assert re.search(r"TP 2 +2 +1 +yes +8 .*smallest", shown)
-    assert "one device" in shown
-    assert "23 more with --all." in shown
-    assert "TP 39" not in shown
-    assert re.search(r"TP 39 .*uneven stages", all_shown)
+    assert re.search(r"TP 3 .*uneven", shown)
+    assert "16 of 39 shapes; the others with --all." in shown
+    assert "one device" not in shown
+
+
+def test_every_shape_where_asked(run: Run, scripted: ScriptedServer) -> None:
+    scripted.script["FitNode"] = answers(shapes())
+
+    _, shown, _ = run("fit", "m", "dgx-h100", "--context-tokens", "4096", "--all")
+
+    assert re.search(r"one device +1 +1 +no +0 .*−55\.9 GiB", shown)
+    assert "TP 39" in shown
+    assert "--all" not in shown
+
+
+def test_where_no_shape_fits_the_closest_says_what_would_cure_it(run: Run, scripted: ScriptedServer) -> None:
+    none = FitNodeResponse(fits=False, candidates=shapes().candidates[:1], summary="Nothing fits.")
+    scripted.script["FitNode"] = answers(none)
+
+    code, shown, _ = run("fit", "m", "dgx-h100", "--context-tokens", "4096")
+
+    assert 0 == code
+    assert "Closest: one device" in shown
+    assert "→ --memory-utilization-ratio 1" in shown
 
 
 def test_a_wrong_utilisation_is_marked_wrong(run: Run, scripted: ScriptedServer) -> None:

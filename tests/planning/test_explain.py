@@ -5,14 +5,20 @@ import pytest
 from service.formulas import REGISTRY
 from service.planning.planner import Planner
 from service.planning.requests import Parallelism
-from service.planning.results import Explanation
+from service.planning.results import (
+    ComputeUtilizationResponse,
+    EstimateDecodeResponse,
+    EstimateKvMemoryResponse,
+    Explanation,
+    FitNodeResponse,
+)
 from tests.planning.questions import SEVEN_B, decode, fit, kv_memory
 from tests.planning.test_utilization import training_run
 
 
 def explanations(planner: Planner) -> list[Explanation]:
     shape = Parallelism(tensor=2, expert=8, attention_data=4)
-    asked = [
+    asked: list[EstimateDecodeResponse | EstimateKvMemoryResponse | FitNodeResponse | ComputeUtilizationResponse] = [
         planner.estimate_decode(decode(SEVEN_B, batch=64, context=4096, explain=True)),
         planner.estimate_decode(decode("deepseek-v3", "h200-sxm", shape=shape, batch=64, context=4096, explain=True)),
         planner.estimate_decode(decode("gpt-oss-120b", batch=64, context=4096, explain=True)),

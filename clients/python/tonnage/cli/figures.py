@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from tonnage.cli import layout
 from tonnage.cli.quantities import measured_in
@@ -58,11 +57,12 @@ def conflicts(console: Console, listed: Iterable[Conflict]) -> None:
     """Where official sources disagree: what each prints, what is used, and why."""
     drawn = Table.grid(padding=(0, 1))
     for conflict in listed:
-        drawn.add_row("·", Text(f"{conflict.field}, {conflict.status}"))
-        for figure in conflict.figures:
-            drawn.add_row("", f"  {'→' if figure == conflict.chosen else ' '} {figure}")
-        if conflict.chosen not in conflict.figures:
-            drawn.add_row("", f"  → {conflict.chosen}")
-        drawn.add_row("", Text(f"  {conflict.reason}", style=layout.QUIET))
+        figures = list(conflict.figures)
+        if conflict.chosen not in figures:
+            figures.append(conflict.chosen)
+        drawn.add_row("·", f"{conflict.field}, {conflict.status}")
+        for figure in figures:
+            drawn.add_row("→" if figure == conflict.chosen else "", figure)
+        drawn.add_row("", conflict.reason, style=layout.QUIET)
     if drawn.row_count:
         layout.section(console, "Where sources disagree (→ is used)", drawn)

@@ -16,7 +16,7 @@ from tonnage.v1.capacity_service_pb2 import FitCandidate, FitNodeResponse
 from tonnage.v1.model_pb2 import Parallelism
 
 _ROWS = 16
-"""Candidates shown without --all."""
+"""Shapes shown without --all: those that fit, or the first ones where none does."""
 
 
 @click.command(
@@ -62,22 +62,24 @@ def fit(
 
     def draw(console: Console, drawn: FitNodeResponse) -> None:
         layout.title(console, subject.model_title, subject.hardware_title, str(formats), asked)
-        _draw(console, drawn, len(drawn.candidates) if show_all else _ROWS)
+        _draw(console, drawn, show_all)
 
     session.show(answer, draw)
     if check and not answer.fits:
         raise SystemExit(Exit.DOES_NOT_FIT)
 
 
-def _draw(console: Console, answer: FitNodeResponse, num_rows: int) -> None:
+def _draw(console: Console, answer: FitNodeResponse, show_all: bool) -> None:
     console.print(answer.summary, style=layout.GOOD if answer.fits else layout.BAD)
     console.print(f"Nodes have {answer.devices_per_node} × {answer.accelerator}.\n")
-    layout.section(console, "Shapes", _shapes(answer.candidates[:num_rows], answer.smallest))
-    hidden = len(answer.candidates) - num_rows
-    if hidden > 0:
-        console.print(f"{hidden} more with --all.\n", style=layout.QUIET)
+    shown = list(answer.candidates)
+    if not show_all:
+        shown = [candidate for candidate in shown if candidate.fits == answer.fits][:_ROWS]
+    layout.section(console, "Shapes", _shapes(shown, answer.smallest))
+    if len(shown) < len(answer.candidates):
+        console.print(f"{len(shown)} of {len(answer.candidates)} shapes; the others with --all.\n", style=layout.QUIET)
     if not answer.fits and answer.candidates:
-        closest = min(answer.candidates, key=lambda candidate: candidate.shortfall.short_bytes_per_device)
+        closest = max(answer.candidates, key=lambda candidate: candidate.headroom_bytes_per_device)
         console.print(f"Closest: {shape(closest.parallelism)}")
         layout.lacks(console, closest.shortfall)
         console.print()

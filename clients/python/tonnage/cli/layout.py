@@ -62,12 +62,12 @@ def verdict(console: Console, fits: bool | None, shortfall: Shortfall | None) ->
 
 def lacks(console: Console, shortfall: Shortfall) -> None:
     """What is short and the cures, the smallest change first."""
-    console.print(
-        f"  {shortfall.description}\n"
-        f"  {words(shortfall.resource)}: {byte_count(shortfall.required_bytes_per_device)} needed, "
+    bare = (
+        f"{words(shortfall.resource)}: {byte_count(shortfall.required_bytes_per_device)} needed on a device, "
         f"{byte_count(shortfall.available_bytes_per_device)} allowed, "
         f"{byte_count(shortfall.short_bytes_per_device)} short"
     )
+    console.print(f"  {shortfall.description or bare}")
     for cure in shortfall.cures:
         console.print(f"  → {option_of(cure.field) or cure.field} {cure.value}   {cure.description}")
 

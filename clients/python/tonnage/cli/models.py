@@ -23,10 +23,9 @@ def models(name: str | None, session: Session) -> None:
 
 
 def _list(console: Console, answer: ListModelsResponse) -> None:
-    drawn = layout.table(
-        "name", "publisher", "parameters", "active", "layers", "weights", "stored in", "cache per token\n(16 bits, layers\nwithout a window)",
-        right=[2, 3, 4, 5, 7],
-    )  # fmt: skip
+    columns = ("name", "publisher", "parameters", "active", "layers", "weights", "stored in")
+    cache = "cache per token\n(16 bits, layers\nwithout a window)"
+    drawn = layout.table(*columns, cache, right=[2, 3, 4, 5, 7])
     for entry in answer.models:
         drawn.add_row(
             entry.name,
@@ -65,7 +64,7 @@ def _counted(entry: Model) -> Table:
         drawn.add_row("active per token", large_count(entry.active_parameters))
     drawn.add_row("decoder layers", str(entry.num_layers))
     drawn.add_row("weights", f"{byte_count(entry.weight_bytes)}, stored in {entry.checkpoint_precision}")
-    drawn.add_row("cache per token", f"{byte_count(entry.kv_bytes_per_token)} at 16 bits, in layers that grow without limit")
+    drawn.add_row("cache per token", f"{byte_count(entry.kv_bytes_per_token)} at 16 bits, in layers without a window")
     return drawn
 
 

@@ -46,7 +46,7 @@ class Session:
             with console.capture() as captured:
                 draw(console, answer)
             # Tables pad their lines; what is pasted into a report should not end in blanks.
-            click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+            print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def as_json(message: Message) -> str:
