@@ -6,9 +6,6 @@ from service.formulas.memory import available_bytes_per_device, max_sequences_pe
 from service.planning.device import Device
 from service.planning.explain import Apply, plainly
 from service.planning.footprint import Footprint, StageFootprint
-from service.planning.results import Cure, Shortfall
-
-_GIB = 2.0**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,46 +82,3 @@ def known_capacity(
         sequences=sequences,
         apply=apply,
     )
-
-
-def shortfall(found: Capacity, memory_ratio: float, sequences: int, context_tokens: int, field: str) -> Shortfall | None:
-    """What is short and what cures it within this shape, or None where it fits. ``field`` is where sequences were asked."""
-    if found.fits:
-        return None
-    short = found.required_bytes - found.available_bytes
-    need, have = f"{found.required_bytes / _GIB:.2f} GiB", f"{found.available_bytes / _GIB:.2f} GiB"
-    description = (
-        f"weights and cache need {need} on a device and {memory_ratio:g} of its memory is {have}: {short / _GIB:.2f} GiB short"
-    )
-    cures = tuple(_cures(found, sequences, context_tokens, field))
-    return Shortfall("DEVICE_MEMORY", found.required_bytes, found.available_bytes, short, description, cures)
-
-
-def _cures(found: Capacity, sequences: int, context_tokens: int, field: str) -> list[Cure]:
-    cures = []
-    needed_ratio = found.required_bytes / found.usable_bytes
-    if needed_ratio <= 1:
-        rounded = min(1.0, -(-needed_ratio * 1000 // 1) / 1000)
-        text = f"it would fit at a memory ratio of {rounded:g}, with next to nothing else on the device"
-        cures.append(Cure("memory_utilization_ratio", f"{rounded:g}", text))
-    if found.max_sequences:
-        most = int(found.max_sequences)
-        text = f"{most} sequences of {context_tokens} tokens fit"
-        cures.append(Cure(field, str(most), text))
-    context = _longest_context(found, context_tokens)
-    if context:
-        plural = "s" if sequences > 1 else ""
-        cures.append(Cure("context_tokens", str(context), f"{sequences} sequence{plural} of {context} tokens fit"))
-    return cures
-
-
-def _longest_context(found: Capacity, context_tokens: int) -> int:
-    """The longest context at which the tightest stage still holds the sequences; 0 where there is none."""
-    cache_now = found.cache_bytes_per_sequence
-    per_device = (found.required_bytes - found.tightest.weight_bytes) / cache_now if cache_now else 0.0
-    low, high = 0, context_tokens
-    while high - low > 1:
-        middle = (low + high) // 2
-        required = found.tightest.weight_bytes + per_device * found.tightest.cache_bytes.at(middle)
-        low, high = (middle, high) if required <= found.available_bytes else (low, middle)
-    return low

@@ -1,7 +1,8 @@
 """How fast can it decode? The bound on a step, what to expect on average, which limit binds and whether it fits."""
 
 from service.planning import defaults
-from service.planning.capacity import known_capacity, shortfall
+from service.planning.capacity import known_capacity
+from service.planning.cures import Question, shortfall
 from service.planning.decode_step import DecodePlan, Load, decode_bound, decode_expectation
 from service.planning.errors import InvalidRequest, Violation
 from service.planning.explain import Apply, Recorder, plainly, show_cache_formulas
@@ -30,12 +31,14 @@ def estimate_decode(resolver: Resolver, request: EstimateDecodeRequest) -> Estim
     most = found.max_sequences if found else None
     limits = limit_onsets(plan, context_tokens, most, apply)
     notes = (*plan.assumptions, batch_note, ratio_note)
+    larger = resolver.larger_accelerators(plan.device)
+    asked = Question(batch_size, "batch_size", context_tokens, ratio, split.builder, larger)
     return EstimateDecodeResponse(
         bound=bound,
         expected=expected,
         limits=limits,
         fits=found.fits if found else None,
-        shortfall=shortfall(found, ratio, batch_size, context_tokens, "batch_size") if found else None,
+        shortfall=shortfall(found, asked, request.parallelism) if found else None,
         num_devices=plan.footprint.shape.num_devices,
         assumptions=tuple(note for note in notes if note),
         catalogue_revision=resolver.revision,

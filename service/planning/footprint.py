@@ -5,7 +5,8 @@ Everything that does not depend on batch and context is summed here once; a foot
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from service.architectures import Architecture
 from service.architectures.architecture import (
@@ -237,6 +238,11 @@ class FootprintBuilder:
     def block_size(self) -> int | None:
         """Side of the blocks that the checkpoint's weights are quantised in; None where other formats are asked for."""
         return self.architecture.weight_block_size if self.formats.weights is None else None
+
+    @cached_property
+    def with_fp8_cache(self) -> "FootprintBuilder":
+        """The same model with its cache in fp8."""
+        return FootprintBuilder(self.architecture, replace(self.formats, kv_cache="fp8"), self.multi_token_prediction)
 
     def build(self, shape: Parallelism) -> Footprint:
         """The footprint of one shape, which must be legal (``service.planning.shape``)."""

@@ -2,7 +2,8 @@
 
 from service.formulas.kv_cache import kv_cache_bytes
 from service.planning import defaults
-from service.planning.capacity import Capacity, known_capacity, shortfall
+from service.planning.capacity import Capacity, known_capacity
+from service.planning.cures import Question, shortfall
 from service.planning.device import Device, MemoryBasis
 from service.planning.explain import Apply, Recorder, plainly, show_cache_formulas
 from service.planning.footprint import Footprint
@@ -44,6 +45,8 @@ def estimate_kv_memory(resolver: Resolver, request: EstimateKvMemoryRequest) -> 
     per_sequence = cache.at(context_tokens)
     found = known_capacity(footprint, device, ratio, context_tokens, batch_size, apply)
     notes = (*split.notes, *device.notes, batch_note, ratio_note, defaults.memory_note(device), defaults.NOT_COUNTED)
+    larger = resolver.larger_accelerators(device)
+    asked = Question(batch_size, "batch_size", context_tokens, ratio, split.builder, larger)
     return EstimateKvMemoryResponse(
         kv_bytes_per_token=cache.growing_per_token,
         kv_bytes_per_token_per_device=max(stage.cache_bytes.growing_per_token for stage in footprint.stages),
@@ -60,7 +63,7 @@ def estimate_kv_memory(resolver: Resolver, request: EstimateKvMemoryRequest) -> 
         max_sequences=found.max_sequences if found else None,
         budget=budget(found, device) if found else (),
         fits=found.fits if found else None,
-        shortfall=shortfall(found, ratio, batch_size, context_tokens, "batch_size") if found else None,
+        shortfall=shortfall(found, asked, request.parallelism) if found else None,
         num_devices=footprint.shape.num_devices,
         assumptions=tuple(note for note in notes if note),
         catalogue_revision=resolver.revision,

@@ -11,7 +11,7 @@ from service.planning.footprint import Footprint, FootprintBuilder
 from service.planning.formats import arithmetic, stored_formats
 from service.planning.model import find_model, read_inline
 from service.planning.requests import AcceleratorSpec, ModelSpec, Parallelism, Precision
-from service.planning.shape import check_shape
+from service.planning.shape import check_shape, is_even
 
 _CACHED_PLANS = 4096
 
@@ -48,6 +48,9 @@ class Resolver:
         self._named_device = lru_cache(maxsize=None)(self._resolve_device)
         self._named_split = lru_cache(maxsize=_CACHED_PLANS)(self._split)
         self._named_plan = lru_cache(maxsize=_CACHED_PLANS)(self._plan)
+
+        sizes = ((entry.usable_memory or entry.marketed_memory).value for entry in catalogue.accelerators.values())
+        self._accelerators_by_memory = tuple(sorted(zip(sizes, catalogue.accelerators, strict=True)))
 
     @property
     def revision(self) -> str:
@@ -96,6 +99,11 @@ class Resolver:
         check_shape(builder.architecture, shape, builder.block_size)
         return SplitModel(builder, builder.build(shape), notes)
 
+    def larger_accelerators(self, device: Device) -> tuple[tuple[float, str], ...]:
+        """Accelerators of the catalogue with more memory: usable bytes and name, ascending."""
+        usable = device.usable_memory_bytes or 0.0
+        return tuple(each for each in self._accelerators_by_memory if each[0] > usable)
+
     def plan(
         self, model: ModelSpec, accelerator: AcceleratorSpec, precision: Precision, shape: Parallelism
     ) -> tuple[SplitModel, DecodePlan]:
@@ -110,7 +118,11 @@ class Resolver:
         split = self.split(model, precision, shape)
         device = self.device(accelerator)
         sums = arithmetic(split.architecture, split.builder.formats, precision, device)
-        return split, decode_plan(split.footprint, device, sums, (*split.notes, *device.notes))
+        notes = (*split.notes, *device.notes)
+        if not is_even(split.architecture, shape.pipeline):
+            reason = "the fullest sets the pace, which the bound takes as the average"
+            notes = (*notes, f"{split.architecture.num_layers} layers do not divide over {shape.pipeline} stages: {reason}")
+        return split, decode_plan(split.footprint, device, sums, notes)
 
 
 def _bare(spec: ModelSpec) -> ModelSpec:

@@ -188,6 +188,13 @@ class EstimateKvMemoryResponse:
     explanation: Explanation | None = None
 
 
+class FitLimit(StrEnum):
+    """What keeps a shape from holding more."""
+
+    WEIGHTS = "WEIGHTS"
+    KV_CACHE = "KV_CACHE"
+
+
 @dataclass(frozen=True, slots=True)
 class FitCandidate:
     """One way to split the model."""
@@ -202,6 +209,11 @@ class FitCandidate:
     cache_bytes_per_sequence_per_device: float
     uneven_pipeline: bool
     partial_node: bool
+    crosses_link_domain: bool
+    replicas_per_node: int
+    longest_context_tokens: float
+    max_sequences_at_model_limit: float | None
+    binding_limit: FitLimit
     shortfall: Shortfall | None = None
 
 

@@ -754,6 +754,29 @@ class FitCandidate(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    class _Limit:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _LimitEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[FitCandidate._Limit.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        LIMIT_UNSPECIFIED: FitCandidate._Limit.ValueType  # 0
+        """Not said."""
+        WEIGHTS: FitCandidate._Limit.ValueType  # 1
+        """The weights alone leave no room for a sequence."""
+        KV_CACHE: FitCandidate._Limit.ValueType  # 2
+        """The cache fills what the weights leave."""
+
+    class Limit(_Limit, metaclass=_LimitEnumTypeWrapper):
+        """What keeps a shape from holding more."""
+
+    LIMIT_UNSPECIFIED: FitCandidate.Limit.ValueType  # 0
+    """Not said."""
+    WEIGHTS: FitCandidate.Limit.ValueType  # 1
+    """The weights alone leave no room for a sequence."""
+    KV_CACHE: FitCandidate.Limit.ValueType  # 2
+    """The cache fills what the weights leave."""
+
     PARALLELISM_FIELD_NUMBER: _builtins.int
     NUM_DEVICES_FIELD_NUMBER: _builtins.int
     NUM_NODES_FIELD_NUMBER: _builtins.int
@@ -765,6 +788,11 @@ class FitCandidate(_message.Message):
     UNEVEN_PIPELINE_FIELD_NUMBER: _builtins.int
     PARTIAL_NODE_FIELD_NUMBER: _builtins.int
     SHORTFALL_FIELD_NUMBER: _builtins.int
+    CROSSES_LINK_DOMAIN_FIELD_NUMBER: _builtins.int
+    REPLICAS_PER_NODE_FIELD_NUMBER: _builtins.int
+    LONGEST_CONTEXT_TOKENS_FIELD_NUMBER: _builtins.int
+    MAX_SEQUENCES_AT_MODEL_LIMIT_FIELD_NUMBER: _builtins.int
+    BINDING_LIMIT_FIELD_NUMBER: _builtins.int
     num_devices: _builtins.int
     """Devices of one replica."""
     num_nodes: _builtins.int
@@ -783,6 +811,16 @@ class FitCandidate(_message.Message):
     """The layers do not divide evenly over the stages: the fullest stage decides."""
     partial_node: _builtins.bool
     """It uses part of a node beyond the first, whose other devices serve nothing of this replica."""
+    crosses_link_domain: _builtins.bool
+    """Ranks that exchange messages in every layer reach beyond the accelerator's fastest link."""
+    replicas_per_node: _builtins.int
+    """Whole replicas of this shape that one node holds; 0 where one takes more than a node."""
+    longest_context_tokens: _builtins.float
+    """The longest context at which it holds one sequence, up to the model's own longest; 0 where it holds none."""
+    max_sequences_at_model_limit: _builtins.float
+    """Whole sequences of the model's own longest context that it holds. Absent where the model declares none."""
+    binding_limit: Global___FitCandidate.Limit.ValueType
+    """What keeps it from holding more."""
     @_builtins.property
     def parallelism(self) -> _model_pb2.Parallelism:
         """The split."""
@@ -805,12 +843,19 @@ class FitCandidate(_message.Message):
         uneven_pipeline: _builtins.bool = ...,
         partial_node: _builtins.bool = ...,
         shortfall: _explanation_pb2.Shortfall | None = ...,
+        crosses_link_domain: _builtins.bool = ...,
+        replicas_per_node: _builtins.int = ...,
+        longest_context_tokens: _builtins.float = ...,
+        max_sequences_at_model_limit: _builtins.float | None = ...,
+        binding_limit: Global___FitCandidate.Limit.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["parallelism", b"parallelism", "shortfall", b"shortfall"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_sequences_at_model_limit", b"_max_sequences_at_model_limit", "max_sequences_at_model_limit", b"max_sequences_at_model_limit", "parallelism", b"parallelism", "shortfall", b"shortfall"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_bytes_per_sequence_per_device", b"cache_bytes_per_sequence_per_device", "fits", b"fits", "headroom_bytes_per_device", b"headroom_bytes_per_device", "max_sequences", b"max_sequences", "num_devices", b"num_devices", "num_nodes", b"num_nodes", "parallelism", b"parallelism", "partial_node", b"partial_node", "shortfall", b"shortfall", "uneven_pipeline", b"uneven_pipeline", "weight_bytes_per_device", b"weight_bytes_per_device"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_sequences_at_model_limit", b"_max_sequences_at_model_limit", "binding_limit", b"binding_limit", "cache_bytes_per_sequence_per_device", b"cache_bytes_per_sequence_per_device", "crosses_link_domain", b"crosses_link_domain", "fits", b"fits", "headroom_bytes_per_device", b"headroom_bytes_per_device", "longest_context_tokens", b"longest_context_tokens", "max_sequences", b"max_sequences", "max_sequences_at_model_limit", b"max_sequences_at_model_limit", "num_devices", b"num_devices", "num_nodes", b"num_nodes", "parallelism", b"parallelism", "partial_node", b"partial_node", "replicas_per_node", b"replicas_per_node", "shortfall", b"shortfall", "uneven_pipeline", b"uneven_pipeline", "weight_bytes_per_device", b"weight_bytes_per_device"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__max_sequences_at_model_limit: _TypeAlias = _typing.Literal["max_sequences_at_model_limit"]  # noqa: Y015
+    _WhichOneofArgType__max_sequences_at_model_limit: _TypeAlias = _typing.Literal["_max_sequences_at_model_limit", b"_max_sequences_at_model_limit"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_sequences_at_model_limit) -> _WhichOneofReturnType__max_sequences_at_model_limit | None: ...
 
 Global___FitCandidate: _TypeAlias = FitCandidate  # noqa: Y015
 

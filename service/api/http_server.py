@@ -1,0 +1,91 @@
+"""The HTTP server under the REST door: uvicorn, started and drained by us rather than by its own signal handlers."""
+
+import asyncio
+import logging
+import math
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+#: Longer than a load balancer or a client's pool keeps a connection that nobody uses: who reuses one must not find it closed.
+_IDLE_SECONDS = 75
+
+
+def listen(host: str, port: int, *, share_port: bool) -> socket.socket:
+    """A socket that is bound to the address, any free port for 0.
+
+    Args:
+        host: name or address.
+        port: the port.
+        share_port: whether other processes may listen on the same port.
+
+    Raises:
+        OSError: the address cannot be had.
+    """
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if share_port:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(address)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the composition root, which drains both doors together."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+class HttpServer:
+    """Serves an ASGI application on a socket.
+
+    Args:
+        app: the application.
+        drain_seconds: how long ``drain`` lets requests finish.
+    """
+
+    def __init__(self, app: ASGIApp, *, drain_seconds: float) -> None:
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+        config = uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=_IDLE_SECONDS,
+            timeout_graceful_shutdown=max(1, math.ceil(drain_seconds)),
+        )
+        self._server = _Server(config)
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self, listener: socket.socket) -> None:
+        """Begins to serve; returns once connections are taken."""
+        self._serving = asyncio.create_task(self._server.serve([listener]), name="http-server")
+        while not self._server.started and not self._serving.done():
+            await asyncio.sleep(0.001)
+        if self._serving.done():
+            self._serving.result()
+
+    def stop_keeping_alive(self) -> None:
+        """Asks each caller to close its connection with the next answer, so that none is in use when all are closed."""
+        self._server.config.encoded_headers.append((b"connection", b"close"))
+        self._server.server_state.default_headers = [*self._server.server_state.default_headers, (b"connection", b"close")]
+
+    async def drain(self) -> None:
+        """Takes no further connections, lets requests finish, and closes what is idle."""
+        self._server.should_exit = True
+        if self._serving is not None:
+            await self._serving

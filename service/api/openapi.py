@@ -1,0 +1,2 @@
+def documents():
+    return {}

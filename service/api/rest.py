@@ -1,0 +1,222 @@
+"""The REST door: a FastAPI app whose routes come from ``google.api.http`` in the descriptors.
+
+No route and no model is written by hand. The endpoints are plain ASGI below the framework's request objects: a body at
+hand is answered without parsing it.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastapi import FastAPI
+from google.protobuf.message import Message
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
+
+from service.api.errors import FieldViolation, UnknownPath, WrongMethod, as_json, failure_of
+from service.api.http_answers import Disconnected, read_json_body, send_body, send_failure, send_json
+from service.api.json_decoding import decoder
+from service.api.json_encoding import encoder
+from service.api.query_decoding import query_decoder
+from service.api.servicers import Admission, Servicer
+from service.telemetry import UNKNOWN, RouteMetrics, Telemetry
+
+#: Name of the rendering in the in-process tier.
+FLAVOUR: Final = "json"
+#: What is counted where the caller went away first; no status is sent then.
+_GONE: Final = 499
+#: ``{name}`` and ``{name=**}`` in a template of ``google.api.http``; the second may hold slashes.
+_VARIABLE: Final = re.compile(r"\{(\w+)(=\*\*)?\}")
+
+_Parsed = tuple[Message, list[FieldViolation]]
+_Read = Callable[[Scope, Receive], Awaitable[bytes]]
+_Parse = Callable[[bytes, Scope], _Parsed]
+
+
+def starlette_path(template: str) -> str:
+    """A path of ``google.api.http`` as Starlette writes it.
+
+    >>> starlette_path("/v1/models/{name=**}"), starlette_path("/v1/decode:estimate")
+    ('/v1/models/{name:path}', '/v1/decode:estimate')
+
+    Raises:
+        ValueError: it has a pattern that is not translated.
+    """
+    path = _VARIABLE.sub(lambda match: f"{{{match[1]}:path}}" if match[2] else match[0], template)
+    if re.sub(r"\{\w+(:path)?\}", "", path).strip("/").find("{") >= 0:
+        raise ValueError(f"{template}: only {{name}} and {{name=**}} can be mounted")
+    return path
+
+
+class RpcEndpoint:
+    """An RPC over HTTP, as a bare ASGI application."""
+
+    def __init__(
+        self, servicer: Servicer, metrics: RouteMetrics, admission: Admission, max_request_bytes: int
+    ) -> None:
+        rpc = servicer.rpc
+        self._servicer = servicer
+        self._metrics = metrics
+        self._admission = admission
+        self._name, self._asked = rpc.name, f"{rpc.http.method} {rpc.http.template}"
+        self._encode = encoder(rpc.response)
+        self._read, self._parse = _body_input(rpc.request, max_request_bytes) if rpc.http.has_body else _url_input(rpc)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        metrics = self._metrics
+        begun = metrics.begin()
+        try:
+            request = await self._read(scope, receive)
+            answer = self._servicer.cache.peek(self._name, FLAVOUR, request)
+            if answer is None:
+                answer = await self._compute(request, scope)
+        except Disconnected:
+            metrics.end(begun, _GONE)
+        except Exception as error:
+            failure = failure_of(error, self._asked)
+            metrics.end(begun, failure.http_status)
+            await send_failure(send, failure)
+        except BaseException:
+            metrics.end(begun, _GONE)
+            raise
+        else:
+            metrics.end(begun)
+            await send_json(send, answer)
+
+    async def _compute(self, request: bytes, scope: Scope) -> bytes:
+        self._admission.enter("rest")
+        try:
+            message, found = self._parse(request, scope)
+            response = await self._servicer.answer(message, found)
+        finally:
+            self._admission.leave()
+        answer = self._encode(response)
+        self._servicer.cache.store(self._name, FLAVOUR, request, answer)
+        return answer
+
+
+def _body_input(request: type[Message], max_request_bytes: int) -> tuple[_Read, _Parse]:
+    decode = decoder(request)
+
+    def read(scope: Scope, receive: Receive) -> Awaitable[bytes]:
+        return read_json_body(scope, receive, max_request_bytes)
+
+    return read, lambda body, scope: decode(body)
+
+
+def _url_input(rpc: Any) -> tuple[_Read, _Parse]:
+    decode = query_decoder(rpc.request, [match[1] for match in _VARIABLE.finditer(rpc.http.template)])
+
+    async def read(scope: Scope, receive: Receive) -> bytes:
+        path: str = scope["path"]
+        query: bytes = scope["query_string"]
+        return b"%s?%s" % (path.encode(), query)
+
+    return read, lambda _, scope: decode(scope["query_string"], scope["path_params"])
+
+
+@dataclass(slots=True)
+class Readiness:
+    """Whether to send requests here: not before everything is loaded, and not while draining."""
+
+    ready: bool = False
+
+
+class _Page:
+    """Something fixed to read, or computed at each reading."""
+
+    def __init__(self, render: Callable[[Request], tuple[bytes, str, int]]) -> None:
+        self._render = render
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body, content_type, status = self._render(Request(scope))
+        await send_body(send, body, content_type, status)
+
+
+def _pages(telemetry: Telemetry, readiness: Readiness, documents: Mapping[str, tuple[bytes, str]]) -> list[Route]:
+    def ready(_: Request) -> tuple[bytes, str, int]:
+        is_ready = readiness.ready
+        return (b'{"status":"ready"}' if is_ready else b'{"status":"draining"}'), "application/json", 200 if is_ready else 503
+
+    def metrics(request: Request) -> tuple[bytes, str, int]:
+        return (*telemetry.exposition(request.headers.get("accept", "")), 200)
+
+    def fixed(body: bytes, content_type: str) -> _Page:
+        return _Page(lambda _: (body, content_type, 200))
+
+    pages = {
+        "/healthz": fixed(b'{"status":"alive"}', "application/json"),
+        "/readyz": _Page(ready),
+        "/metrics": _Page(metrics),
+        **{path: fixed(*document) for path, document in documents.items()},
+    }
+    return [Route(path, page, methods=["GET"]) for path, page in pages.items()]
+
+
+def rest_app(
+    servicers: Iterable[Servicer],
+    telemetry: Telemetry,
+    admission: Admission,
+    readiness: Readiness,
+    *,
+    max_request_bytes: int,
+    documents: Mapping[str, tuple[bytes, str]],
+) -> FastAPI:
+    """The application.
+
+    Args:
+        servicers: one per RPC.
+        telemetry: counts requests, and is exposed at ``/metrics``.
+        admission: bounds what is worked on at once.
+        readiness: what ``/readyz`` says.
+        max_request_bytes: larger bodies are refused.
+        documents: further fixed pages by path, each with its content type.
+    """
+    app = FastAPI(title="Tonnage", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    routes = app.router.routes
+    for each in servicers:
+        rule = each.rpc.http
+        endpoint = RpcEndpoint(each, telemetry.route(rule.method, rule.template), admission, max_request_bytes)
+        routes.append(Route(starlette_path(rule.template), endpoint, methods=[rule.method], name=each.rpc.name))
+    routes.extend(_pages(telemetry, readiness, documents))
+    _replace_framework_answers(app, telemetry.route(UNKNOWN, UNKNOWN))
+    return app
+
+
+def _replace_framework_answers(app: FastAPI, metrics: RouteMetrics) -> None:
+    """Our body where no route takes the request; OPTIONS says what a path takes."""
+
+    async def unmatched(request: Request, _: Exception) -> Response:
+        begun = metrics.begin()
+        path = request.url.path
+        allowed = _allowed(app, request.scope)
+        if allowed and request.method == "OPTIONS":
+            metrics.end(begun, 204)
+            return Response(status_code=204, headers={"allow": ", ".join(sorted(allowed))})
+        error = WrongMethod(request.method, path, allowed) if allowed else UnknownPath(path)
+        failure = failure_of(error, path)
+        metrics.end(begun, failure.http_status)
+        return Response(as_json(failure), failure.http_status, dict(failure.headers), "application/json")
+
+    async def unexpected(request: Request, error: Exception) -> Response:
+        failure = failure_of(error, UNKNOWN)
+        return Response(as_json(failure), failure.http_status, dict(failure.headers), "application/json")
+
+    app.add_exception_handler(404, unmatched)
+    app.add_exception_handler(405, unmatched)
+    app.add_exception_handler(HTTPException, unexpected)
+    app.add_exception_handler(500, unexpected)
+
+
+def _allowed(app: FastAPI, scope: Scope) -> set[str]:
+    """The methods that some route takes at the path; empty where none does."""
+    allowed: set[str] = set()
+    for route in app.router.routes:
+        if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:
+            allowed |= route.methods or set()
+    return allowed | {"OPTIONS"} if allowed else allowed

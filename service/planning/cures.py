@@ -1,0 +1,98 @@
+"""What is short where something does not fit, and what would cure it, the smallest change first."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.planning.capacity import Capacity, capacity
+from service.planning.footprint import FootprintBuilder
+from service.planning.requests import Parallelism
+from service.planning.results import Cure, Shortfall
+
+_GIB = 2.0**30
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked of a model on a device, and what else could be tried."""
+
+    sequences: int
+    sequences_field: str  # where the request says how many: "batch_size", "concurrency"
+    context_tokens: int
+    memory_ratio: float
+    builder: FootprintBuilder
+    larger_accelerators: tuple[tuple[float, str], ...]  # usable bytes and name, ascending
+
+
+def shortfall(found: Capacity, asked: Question, shape: Parallelism) -> Shortfall | None:
+    """What is short and what cures it within the shape, or None where it fits."""
+    if found.fits:
+        return None
+    short = found.required_bytes - found.available_bytes
+    need, have = f"{found.required_bytes / _GIB:.2f} GiB", f"{found.available_bytes / _GIB:.2f} GiB"
+    description = (
+        f"weights and cache need {need} on a device and {asked.memory_ratio:g} of its memory is {have}: "
+        f"{short / _GIB:.2f} GiB short"
+    )
+    cures = tuple(_cures(found, asked, shape))
+    return Shortfall("DEVICE_MEMORY", found.required_bytes, found.available_bytes, short, description, cures)
+
+
+def _cures(found: Capacity, asked: Question, shape: Parallelism) -> Iterator[Cure]:
+    needed_ratio = found.required_bytes / found.usable_bytes
+    if needed_ratio <= 1:
+        rounded = f"{min(1.0, -(-needed_ratio * 1000 // 1) / 1000):g}"
+        text = f"it would fit at a memory ratio of {rounded}, with next to nothing else on the device"
+        yield Cure("memory_utilization_ratio", rounded, text)
+    if found.max_sequences:
+        most = int(found.max_sequences)
+        yield Cure(asked.sequences_field, str(most), f"{_sequences(most)} of {asked.context_tokens} tokens fit")
+    context = longest_context(found, asked.context_tokens)
+    if context:
+        yield Cure("context_tokens", str(context), f"{_sequences(asked.sequences)} of {context} tokens fit")
+    if _fits_with_fp8_cache(found, asked, shape):
+        yield Cure("precision.kv_cache", "fp8", "it would fit with the cache in fp8")
+    yield from _larger_accelerator(found, asked)
+
+
+def _sequences(number: int) -> str:
+    return f"{number} sequence{'' if number == 1 else 's'}"
+
+
+def _fits_with_fp8_cache(found: Capacity, asked: Question, shape: Parallelism) -> bool:
+    if asked.builder.formats.kv_bytes_per_element <= 1:
+        return False
+    return capacity(
+        asked.builder.with_fp8_cache.stages(shape),
+        attention_groups=shape.attention_data,
+        usable_bytes=found.usable_bytes,
+        memory_ratio=asked.memory_ratio,
+        context_tokens=asked.context_tokens,
+        sequences=asked.sequences,
+    ).fits
+
+
+def _larger_accelerator(found: Capacity, asked: Question) -> Iterator[Cure]:
+    for usable, name in asked.larger_accelerators:
+        if usable * asked.memory_ratio >= found.required_bytes:
+            text = f"the same shape fits {name}, the smallest in the catalogue that holds it ({usable / _GIB:.1f} GiB)"
+            yield Cure("accelerator.name", name, text)
+            return
+
+
+def longest_context(found: Capacity, at_most: int) -> int:
+    """The longest context at which the tightest stage still holds the asked sequences; 0 where there is none."""
+    stage, cache_now = found.tightest, found.cache_bytes_per_sequence
+    if not cache_now or stage.weight_bytes >= found.available_bytes:
+        return 0
+    per_device = (found.required_bytes - stage.weight_bytes) / cache_now
+    room = (found.available_bytes - stage.weight_bytes) / per_device
+    cost = stage.cache_bytes
+    if cost.fixed > room:
+        return 0
+    if not cost.terms:
+        return min(at_most, int((room - cost.fixed) // cost.per_token)) if cost.per_token else at_most
+    low, high = 0, at_most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if cost.at(middle) <= room else (low, middle)
+    return low
