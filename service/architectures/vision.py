@@ -66,7 +66,9 @@ def tower_weights(top: Fields, text_hidden: int) -> tuple[tuple[Weight, ...], tu
     build = TOWERS.get(family) or _BY_SECTION.get(kind)
     if build is None:
         named = family[:60] or "this model"
-        return (), (f"The vision tower of {named} is not counted: its layout is not known here.",) if section is not None else ()
+        return (), (
+            f"The vision tower of {named} is not counted: its layout is not known here.",
+        ) if section is not None else ()
     notes: tuple[str, ...] = ()
     if section is None and top.section("text_config") is None and family not in _WITHOUT_SECTION:
         return (), ()  # a text-only model of a family that also has multimodal ones

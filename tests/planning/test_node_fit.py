@@ -12,7 +12,9 @@ from service.planning.requests import (
     ModelSpec,
     NodeSpec,
     Parallelism,
+    Precision,
 )
+from service.planning.results import FitLimit
 from tests.planning.questions import decode, fit
 
 
@@ -129,3 +131,53 @@ def test_no_candidate_at_all_is_said(planner: Planner) -> None:
     answer = planner.fit_node(request)
     assert [candidate.parallelism for candidate in answer.candidates] == [Parallelism()]
     assert answer.fits is False
+
+
+def test_each_shape_says_how_far_it_goes(planner: Planner) -> None:
+    two = next(c for c in planner.fit_node(fit("llama-3.1-70b")).candidates if c.parallelism == Parallelism(tensor=2))
+    assert two.replicas_per_node == 4
+    assert two.binding_limit is FitLimit.KV_CACHE
+    assert not two.crosses_link_domain
+    # 6.41 GB beside the weights at 163,840 bytes per token on each of the two.
+    assert two.longest_context_tokens == (0.9 * 81_559 * 2**20 - two.weight_bytes_per_device) // 163_840
+    assert two.max_sequences_at_model_limit == 0
+
+
+def test_the_longest_context_fits_and_one_more_token_does_not(planner: Planner) -> None:
+    for model in ("llama-3.1-70b", "gpt-oss-120b", "gemma-3-27b"):
+        best = planner.fit_node(fit(model)).smallest
+        assert best is not None
+        longest = int(best.longest_context_tokens)
+        for context, fits in ((longest, True), (longest + 1, False)):
+            answer = planner.estimate_decode(decode(model, shape=best.parallelism, context=context))
+            assert answer.fits is (fits or longest == 131_072)  # the model itself goes no further
+
+
+def test_a_group_over_nodes_crosses_the_link_domain_and_comes_later(planner: Planner) -> None:
+    candidates = planner.fit_node(fit("llama-3.1-405b-fp8", max_num_nodes=2)).candidates
+    sixteen = [c for c in candidates if c.num_devices == 16 and not c.uneven_pipeline]
+    crossing = [c.crosses_link_domain for c in sixteen]
+    assert True in crossing
+    assert False in crossing
+    assert crossing == sorted(crossing)
+
+
+def test_cures_are_true(planner: Planner) -> None:
+    request = fit("llama-3.1-70b", concurrency=12)
+    two = next(c for c in planner.fit_node(request).candidates if c.parallelism == Parallelism(tensor=2))
+    assert two.shortfall is not None
+    cures = {cure.field: cure.value for cure in two.shortfall.cures}
+    assert cures["concurrency"] == "9"
+    nine = next(c for c in planner.fit_node(fit("llama-3.1-70b", concurrency=9)).candidates if c.parallelism == two.parallelism)
+    assert nine.fits is True
+    fp8 = planner.fit_node(fit("llama-3.1-70b", concurrency=12, precision=Precision(kv_cache=cures["precision.kv_cache"])))
+    assert fp8.smallest is not None
+    assert fp8.smallest.num_devices == 2
+    larger = decode("llama-3.1-70b", cures["accelerator.name"], shape=Parallelism(tensor=2), context=4096, batch=12)
+    assert planner.estimate_decode(larger).fits is True
+
+
+def test_weights_that_do_not_fit_are_what_binds(planner: Planner) -> None:
+    one = planner.fit_node(fit("llama-3.1-70b")).candidates[0]
+    assert one.binding_limit is FitLimit.WEIGHTS
+    assert one.longest_context_tokens == 0
