@@ -31,14 +31,17 @@ def estimate_decode(resolver: Resolver, request: EstimateDecodeRequest) -> Estim
     most = found.max_sequences if found else None
     limits = limit_onsets(plan, context_tokens, most, apply)
     notes = (*plan.assumptions, batch_note, ratio_note)
-    larger = resolver.larger_accelerators(plan.device)
-    asked = Question(batch_size, "batch_size", context_tokens, ratio, split.builder, larger)
+    short = None
+    if found and not found.fits:
+        larger = resolver.larger_accelerators(plan.device)
+        asked = Question(batch_size, "batch_size", context_tokens, ratio, split.builder, larger)
+        short = shortfall(found, asked, request.parallelism)
     return EstimateDecodeResponse(
         bound=bound,
         expected=expected,
         limits=limits,
         fits=found.fits if found else None,
-        shortfall=shortfall(found, asked, request.parallelism) if found else None,
+        shortfall=short,
         num_devices=plan.footprint.shape.num_devices,
         assumptions=tuple(note for note in notes if note),
         catalogue_revision=resolver.revision,
