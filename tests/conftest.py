@@ -1,11 +1,13 @@
 """What every test gets: an environment without our settings, one Hypothesis profile, and golden files."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.service_process import RunningService, running_service
 
 #: Benchmarks are run by ``make bench``; pytest must not even import them.
 collect_ignore_glob = ["benchmarks/*"]
@@ -32,6 +34,13 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 def repository_root() -> Path:
     """The top folder of the checkout."""
     return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def service() -> Iterator[RunningService]:
+    """The real service with its default settings, shared by all tests that do not change it."""
+    with running_service() as running:
+        yield running
 
 
 @pytest.fixture

@@ -63,7 +63,12 @@ def test_a_failure_as_json_is_the_status(run: Run, scripted: ScriptedServer) -> 
     code, shown, said = run("models", "show", "m", "--json")
 
     assert (Exit.NOT_FOUND, "") == (code, shown)
-    detail = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "MODEL_NOT_FOUND", "domain": "tonnage"}
+    detail = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "MODEL_NOT_FOUND",
+        "domain": "tonnage",
+        "metadata": {},
+    }
     assert {"code": 5, "message": "no such model", "details": [detail]} == json.loads(said)
 
 
@@ -154,7 +159,7 @@ def test_a_defect_of_ours_is_a_line_and_no_traceback(run: Run, monkeypatch: pyte
     def defect(*_: object) -> str:
         raise ZeroDivisionError("of ours")
 
-    monkeypatch.setattr("tonnage.cli.session.as_json", defect)
+    monkeypatch.setattr("tonnage.cli.session.rest_json", defect)
 
     code, shown, said = run("models", "--json")
 
