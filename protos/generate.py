@@ -1,7 +1,7 @@
-"""Generates the Python stubs from the protos, checks that they are fresh, and runs buf over the schema.
+"""Generates the Python stubs and the OpenAPI document, checks that they are fresh, and runs buf over the schema.
 
-    python protos/generate.py             writes clients/python/tonnage/v1
-    python protos/generate.py --check     fails where the committed stubs differ from what would be written
+    python protos/generate.py             writes clients/python/tonnage/v1, clients/openapi.json, service/api/comments.json
+    python protos/generate.py --check     fails where what is committed differs from what would be written
     python protos/generate.py --lint      buf lint
     python protos/generate.py --breaking  buf breaking against the last tag, where there is one
 
@@ -11,6 +11,8 @@ buf/validate/validate.proto: a client must not bring its own copy of it into a p
 
 import argparse
 import filecmp
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -20,10 +22,14 @@ from pathlib import Path
 import google.api.annotations_pb2
 import grpc_tools
 from google.protobuf import descriptor_pb2
+from google.protobuf.message import Message
 from grpc_tools import protoc
 
 PROTOS = Path(__file__).resolve().parent
-STUBS = PROTOS.parent / "clients" / "python"
+ROOT = PROTOS.parent
+STUBS = ROOT / "clients" / "python"
+OPENAPI = ROOT / "clients" / "openapi.json"
+COMMENTS = ROOT / "service" / "api" / "comments.json"  # the stubs carry none
 PACKAGE = "tonnage/v1"
 RULES = "buf/validate/validate.proto"
 INCLUDES = (
@@ -73,6 +79,57 @@ def generate(target: Path) -> None:
     (target / PACKAGE / "__init__.py").write_text('"""Generated stubs of tonnage.v1. Do not edit: run make gen."""\n')
 
 
+def _comments_of(file: descriptor_pb2.FileDescriptorProto) -> dict[str, str]:
+    """Comments by full name: "tonnage.v1.FitNodeRequest.node"; the file's own by its path."""
+    found = {}
+    for location in file.source_code_info.location:
+        text = " ".join(line.strip() for line in location.leading_comments.splitlines()).strip()
+        if not text:
+            continue
+        if list(location.path) == [12]:  # above the syntax line
+            found[file.name] = text
+        elif name := _name_at(file, list(location.path)):
+            found[f"{file.package}.{name}"] = text
+    return found
+
+
+def _name_at(file: descriptor_pb2.FileDescriptorProto, path: list[int]) -> str:
+    """The name of what a path in a descriptor leads to; empty for what has none, such as options."""
+    names: list[str] = []
+    here: Message = file
+    while path:
+        field = here.DESCRIPTOR.fields_by_number[path[0]]
+        if field.message_type is None or not field.is_repeated:
+            return ""
+        here = getattr(here, field.name)[path[1]]
+        if not hasattr(here, "name"):
+            return ""
+        names.append(here.name)
+        path = path[2:]
+    return ".".join(names)
+
+
+def comments() -> str:
+    """The comments of our protos, as the committed JSON file has them."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = descriptor_pb2.FileDescriptorSet.FromString(image(Path(folder) / "image.binpb").read_bytes())
+    found: dict[str, str] = {}
+    for file in files.file:
+        if file.name in sources():
+            found |= _comments_of(file)
+    return json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def openapi() -> str:
+    """The OpenAPI document, as the service serves it: from the stubs, in a process that has not loaded others."""
+    paths = os.pathsep.join((str(ROOT), str(STUBS)))
+    command = [sys.executable, "-m", "service.api.openapi"]
+    completed = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False)
+    if completed.returncode != 0:
+        raise SystemExit(f"no OpenAPI document:\n{completed.stderr}")
+    return completed.stdout
+
+
 def _difference(fresh: Path, committed: Path) -> list[str]:
     names = {path.name for path in fresh.iterdir()} | {path.name for path in committed.glob("*.py*")}
     names -= {"__pycache__"}
@@ -81,12 +138,15 @@ def _difference(fresh: Path, committed: Path) -> list[str]:
 
 
 def check() -> None:
-    """Fails where a committed stub is missing, stale or left over."""
+    """Fails where something generated is missing, stale or left over."""
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder))
         stale = _difference(Path(folder) / PACKAGE, STUBS / PACKAGE)
+    for path, text in ((COMMENTS, comments), (OPENAPI, openapi)):
+        if not path.is_file() or path.read_text(encoding="utf-8") != text():
+            stale.append(path.name)
     if stale:
-        raise SystemExit(f"stale stubs, run make gen: {', '.join(stale)}")
+        raise SystemExit(f"stale, run make gen: {', '.join(stale)}")
 
 
 def _tool(name: str) -> str:
@@ -138,6 +198,8 @@ def main() -> None:
             generate(Path(folder))
             shutil.rmtree(STUBS / PACKAGE, ignore_errors=True)
             shutil.copytree(Path(folder) / PACKAGE, STUBS / PACKAGE)
+        COMMENTS.write_text(comments(), encoding="utf-8")
+        OPENAPI.write_text(openapi(), encoding="utf-8")
     else:
         chosen()
 

@@ -21,9 +21,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-import tonnage
 import uvloop
 
+import tonnage
 from service.api.grpc_server import GrpcServer
 from service.api.http_server import HttpServer, listen
 from service.api.openapi import documents
@@ -58,7 +58,7 @@ _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _logger = logging.getLogger(SERVER_LOG)
 
 
-class PortTaken(Exception):  # noqa: N818 - says what is the matter
+class PortTaken(Exception):
     """An address cannot be listened on; the text says which, and which setting chooses it."""
 
     def __init__(self, host: str, port: int, variable: str, reason: str) -> None:
@@ -148,9 +148,7 @@ async def _doors(
     admission = Admission(settings.max_concurrent_requests, telemetry.shed)
     readiness = Readiness()
     served = servicers(planner, cache, telemetry, executor, redis_for_every_rpc=settings.redis_all_rpcs)
-    app = rest_app(
-        served, telemetry, admission, readiness, max_request_bytes=settings.max_request_bytes, documents=documents()
-    )
+    app = rest_app(served, telemetry, admission, readiness, max_request_bytes=settings.max_request_bytes, documents=documents())
     http = HttpServer(app, drain_seconds=settings.drain_seconds)
     grpc = GrpcServer(
         served,
@@ -163,7 +161,7 @@ async def _doors(
     http_port, grpc_port = await _listen(settings, http, grpc, share_port)
     readiness.ready = True
     try:
-        yield Addresses(f"http://{_joined(settings.host, http_port)}", _joined(settings.host, grpc_port))
+        yield _addresses(settings.host, http_port, grpc_port)
     finally:
         readiness.ready = False
         await grpc.stop_being_healthy()
@@ -199,9 +197,10 @@ def _bound(host: str, port: int, variable: str, share_port: bool) -> socket.sock
         raise PortTaken(host, port, variable, (error.strerror or str(error)).lower()) from None
 
 
-def _joined(host: str, port: int) -> str:
+def _addresses(host: str, http_port: int, grpc_port: int) -> Addresses:
     host = _WILDCARDS.get(host, host)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    host = f"[{host}]" if ":" in host else host
+    return Addresses(f"http://{host}:{http_port}", f"{host}:{grpc_port}")
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
@@ -272,7 +271,7 @@ async def _supervise(settings: Settings) -> int:
         stopped = asyncio.create_task(stop.wait())
         greeted = [worker.stdout.readline() for worker in workers if worker.stdout is not None]
         if all(await asyncio.gather(*greeted)):  # an empty line: it ended before it was ready
-            print(_greeting(Addresses(f"http://{_joined(settings.host, http_port)}", _joined(settings.host, grpc_port))), flush=True)
+            print(_greeting(_addresses(settings.host, http_port, grpc_port)), flush=True)
             await asyncio.wait([stopped, *ended], return_when=asyncio.FIRST_COMPLETED)
         for worker in workers:
             if worker.returncode is None:
@@ -297,7 +296,7 @@ def _reserved(host: str, port: int, variable: str) -> socket.socket:
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="tonnage-service",
-        description="Serves Tonnage over REST and gRPC until SIGTERM or SIGINT, then drains. Settings are environment variables.",
+        description="Serves Tonnage over REST and gRPC until SIGTERM or SIGINT, then drains.",
         epilog=f"settings:\n{Settings.describe()}\n\n{_EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,1 +1,1 @@
-"""The doors: gRPC and REST over the same servicers. Turns messages into questions and answers into messages; computes nothing."""
+"""The doors: gRPC and REST over the same servicers. Messages become questions, answers become messages; nothing is computed."""

@@ -112,7 +112,7 @@ class Row:
     code: grpc.StatusCode
     http_status: int
     reason: str  # of ErrorInfo
-    about: Callable[[Any], _About] = lambda error: _About()
+    about: Callable[[Any], _About] = lambda _: _About()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +131,7 @@ class Failure:
 
 def _about_invalid(error: InvalidRequest) -> _About:
     found = (
-        FieldViolation(each.field, f"{each.reason}; {each.remedy}" if each.remedy else each.reason)
-        for each in error.violations
+        FieldViolation(each.field, f"{each.reason}; {each.remedy}" if each.remedy else each.reason) for each in error.violations
     )
     return _About(tuple(found))
 
@@ -179,7 +178,7 @@ TABLE: Final = (
         _C.INVALID_ARGUMENT,
         415,
         "UNSUPPORTED_CONTENT_TYPE",
-        lambda error: _About(metadata={"supported": "application/json"}, headers={"accept": "application/json"}),
+        lambda _: _About(metadata={"supported": "application/json"}, headers={"accept": "application/json"}),
     ),
     Row(UnknownPath, _C.UNIMPLEMENTED, 404, "UNKNOWN_PATH"),
     Row(

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import _async, health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from service.api.errors import Failure, as_status, failure_of
@@ -28,10 +28,13 @@ def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission) -> Ha
     async def compute(request: bytes) -> bytes:
         admission.enter("grpc")
         try:
-            response = await servicer.answer(servicer.parse(request))
+            message = servicer.parse(request)
+            if servicer.is_shared:
+                answer = await servicer.shared(message)
+            else:
+                answer = servicer.codec.write(servicer.plan(servicer.question(message))).SerializeToString()
         finally:
             admission.leave()
-        answer = response.SerializeToString()
         store(name, FLAVOUR, request, answer)
         return answer
 
@@ -89,7 +92,7 @@ class GrpcServer:
             ],
             maximum_concurrent_rpcs=max_concurrent_requests * _QUEUED_PER_ADMITTED,
         )
-        self._health = health.aio.HealthServicer()
+        self._health = _async.HealthServicer()
         by_service: dict[str, dict[str, grpc.RpcMethodHandler[bytes, bytes]]] = {name: {} for name in SERVICES}
         for each in servicers:
             handle = handler(each, telemetry.rpc(each.rpc.path), admission)

@@ -2,7 +2,7 @@
 
 from typing import Final, TypeAlias
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from service.api.errors import BodyTooLarge, Failure, UnsupportedContentType, as_json
 
@@ -12,7 +12,7 @@ _JSON: Final = (b"content-type", b"application/json")
 _PLAIN_JSON: Final = b"application/json"
 
 
-class Disconnected(Exception):  # noqa: N818 - nothing went wrong on our side
+class Disconnected(Exception):
     """The caller went away before the whole request had arrived."""
 
 
@@ -67,10 +67,9 @@ async def read_json_body(scope: Scope, receive: Receive, limit_bytes: int) -> by
     return await _collected(message, receive, limit_bytes)
 
 
-async def _collected(message: "dict[str, object] | object", receive: Receive, limit_bytes: int) -> bytes:
+async def _collected(message: Message, receive: Receive, limit_bytes: int) -> bytes:
     collected = bytearray()
     while True:
-        assert isinstance(message, dict)
         if message["type"] != "http.request":
             raise Disconnected
         collected += message.get("body", b"")

@@ -13,8 +13,8 @@ import orjson
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from service.api.descriptors import descriptor_of, is_map, is_struct, value_of
 from service.api.errors import MAX_VIOLATIONS, FieldViolation, Unreadable, shortened
-from service.api.pairing import is_map, is_struct
 from service.api.structs import TooDeep, fill_struct
 
 #: Puts a JSON value into a field: message, value, path of the message ("model."), faults found so far.
@@ -27,32 +27,33 @@ _INT32_HIGHEST: Final = 2**31 - 1
 _NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
 
 
-def decoder(message: type[Message]) -> Callable[[bytes], tuple[Message, list[FieldViolation]]]:
-    """A function that parses a body into a message, as far as it can be, and says what is wrong with the rest.
+def loads(body: bytes) -> Any:
+    """What the body holds, as plain Python values.
 
-    It raises Unreadable where the body is not JSON.
+    Raises:
+        Unreadable: it is not JSON; says where parsing stopped.
     """
-    fill = _filler(message.DESCRIPTOR, {})
-
-    def decode(body: bytes) -> tuple[Message, list[FieldViolation]]:
-        value = _parsed(body)
-        request, found = message(), list[FieldViolation]()
-        fill(request, value, "", found)
-        return request, found
-
-    return decode
-
-
-def _parsed(body: bytes) -> Any:
     if not body:
         raise Unreadable("the body is empty; send a JSON object")
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        rest = error.doc[error.pos : error.pos + 9] if isinstance(error.doc, str) else ""
+        rest = error.doc[error.pos : error.pos + 9]
         why = next((f"{name} is no number in JSON" for name in _NO_NUMBERS if rest.startswith(name)), error.msg)
         where = f"line {error.lineno}, column {error.colno} (character {error.pos})"
         raise Unreadable(f"the body is not JSON: {why}, at {where}") from None
+
+
+def filler(message: type[Message]) -> Callable[[Any], tuple[Message, list[FieldViolation]]]:
+    """A function that turns what ``loads`` gave into a message, as far as it can be, and says what is wrong with the rest."""
+    fill = _filler(descriptor_of(message), {})
+
+    def filled(value: Any) -> tuple[Message, list[FieldViolation]]:
+        request, found = message(), list[FieldViolation]()
+        fill(request, value, "", found)
+        return request, found
+
+    return filled
 
 
 def refuse(found: list[FieldViolation], path: str, description: str, reason: str) -> None:
@@ -121,7 +122,7 @@ def _exclusively(field: FieldDescriptor, oneof: str, way: Set) -> Set:
 
 def _setter(field: FieldDescriptor, known: dict[str, Set]) -> Set:
     if is_map(field):
-        return partial(_set_map, field.name, _conversion(field.message_type.fields_by_name["value"]))
+        return partial(_set_map, field.name, _conversion(value_of(field)))
     if field.is_repeated:
         return _repeated_setter(field, known)
     if is_struct(field):
@@ -131,9 +132,7 @@ def _setter(field: FieldDescriptor, known: dict[str, Set]) -> Set:
     return partial(_set_scalar, field.name, _conversion(field))
 
 
-def _set_scalar(
-    name: str, convert: _Convert, message: Any, value: Any, path: str, found: list[FieldViolation]
-) -> None:
+def _set_scalar(name: str, convert: _Convert, message: Any, value: Any, path: str, found: list[FieldViolation]) -> None:
     converted = convert(value, path + name, found)
     if converted is not None:
         setattr(message, name, converted)
@@ -197,7 +196,8 @@ def _conversion(field: FieldDescriptor) -> _Convert:
 def _to_double(value: Any, path: str, found: list[FieldViolation]) -> float | None:
     if type(value) is float or type(value) is int:
         return value
-    return _no_number(value, path, found)
+    _refuse_no_number(value, path, found)
+    return None
 
 
 def _to_int32(value: Any, path: str, found: list[FieldViolation]) -> int | None:
@@ -212,14 +212,21 @@ def _to_int32(value: Any, path: str, found: list[FieldViolation]) -> int | None:
     if type(value) is float:
         refuse(found, path, f"{value!r} is not a whole number", "WRONG_TYPE")
         return None
-    return _no_number(value, path, found)
+    _refuse_no_number(value, path, found)
+    return None
 
 
-def _no_number(value: Any, path: str, found: list[FieldViolation]) -> None:
-    hint = ""
-    if type(value) is str and value.strip().lstrip("+-").replace(".", "", 1).isdigit():
-        hint = "; write it without quotes"
+def _refuse_no_number(value: Any, path: str, found: list[FieldViolation]) -> None:
+    hint = "; write it without quotes" if type(value) is str and _is_number(value) else ""
     refuse(found, path, f"a number is expected, not {_kind(value)}{hint}", "WRONG_TYPE")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _to_bool(value: Any, path: str, found: list[FieldViolation]) -> bool | None:

@@ -1,26 +1,70 @@
-"""Messages as JSON: keys as in the schema, zero and false printed, what is not set left out, enums by name."""
+"""Answers as JSON: keys as in the schema, zero and false printed, what is not set left out, enums by name.
+
+Results are rendered straight from their dataclasses; messages, which are what a shared cache holds, from theirs. Both give the
+same bytes.
+"""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from service.api.descriptors import descriptor_of, is_map, is_struct
 from service.api.function_source import FunctionSource
-from service.api.pairing import is_map, is_struct
+from service.api.messages import write_finite_check
+from service.api.pairing import FieldPair, pairs
 from service.api.structs import to_plain
 
 Encode: TypeAlias = Callable[[Any], dict[str, Any]]
 
+_OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY
 
-def encoder(message: type[Message]) -> Callable[[Message], bytes]:
+
+def result_encoder(message: type[Message], kind: type) -> Callable[[Any], bytes]:
+    """A function that renders a result, which the message type stands for, as JSON in UTF-8.
+
+    It raises NotFinite where a figure is infinite or no number.
+    """
+    as_dict, dumps = _result_encoder(descriptor_of(message), kind), orjson.dumps
+    return lambda result: dumps(as_dict(result), None, _OPTIONS)
+
+
+def _result_encoder(descriptor: Descriptor, kind: type) -> Encode:
+    source = FunctionSource("result")
+    matched = {pair.name: pair for pair in pairs(descriptor, kind)}
+    write_finite_check(source, list(matched.values()))
+    source.line("out = {}")
+    for field in descriptor.fields:  # in the order of the schema
+        pair = matched[field.name]
+        source.line(f"value = result.{pair.name}")
+        if pair.is_optional:
+            source.line("if value is not None:")
+        source.line(f"out[{pair.name!r}] = {_result_expression(source, pair)}", 1 + pair.is_optional)
+        if pair.is_optional and not field.has_presence:
+            source.line(f"else: out[{pair.name!r}] = {field.default_value!r}")
+    source.line("return out")
+    return source.compiled()
+
+
+def _result_expression(source: FunctionSource, pair: FieldPair) -> str:
+    if pair.is_map:
+        return "{key: item * 1.0 for key, item in value.items()}" if pair.is_double else "dict(value)"
+    if pair.message is not None:
+        encode = source.name(_result_encoder(pair.message, pair.item if pair.descriptor.is_repeated else pair.annotation))
+        return f"[{encode}(item) for item in value]" if pair.descriptor.is_repeated else f"{encode}(value)"
+    # A count may be kept as an integer where the schema has a double: it must not depend on that how it is printed.
+    return "value * 1.0" if pair.is_double else "value"
+
+
+def message_encoder(message: type[Message]) -> Callable[[Message], bytes]:
     """A function that renders messages of the type as JSON in UTF-8; doubles take their shortest exact form."""
-    as_dict, dumps = _encoder(message.DESCRIPTOR, {}), orjson.dumps
+    as_dict, dumps = _message_encoder(descriptor_of(message), {}), orjson.dumps
     return lambda answer: dumps(as_dict(answer))
 
 
-def _encoder(descriptor: Descriptor, known: dict[str, Encode]) -> Encode:
+def _message_encoder(descriptor: Descriptor, known: dict[str, Encode]) -> Encode:
     """The function for a message type, written once however often the type occurs."""
     if descriptor.full_name not in known:
         source = FunctionSource("message")
@@ -30,20 +74,16 @@ def _encoder(descriptor: Descriptor, known: dict[str, Encode]) -> Encode:
             if field.has_presence:
                 source.line(f"if message.HasField({field.name!r}):")
                 indent = 2
-            source.line(f"out[{field.name!r}] = {_expression(source, field, known)}", indent)
+            source.line(f"out[{field.name!r}] = {_message_expression(source, field, known)}", indent)
         source.line("return out")
         known[descriptor.full_name] = source.compiled()
     return known[descriptor.full_name]
 
 
-def _expression(source: FunctionSource, field: FieldDescriptor, known: dict[str, Encode]) -> str:
+def _message_expression(source: FunctionSource, field: FieldDescriptor, known: dict[str, Encode]) -> str:
     value = f"message.{field.name}"
     if is_map(field):
-        inner = field.message_type.fields_by_name["value"]
-        convert = _conversion(inner, known)
-        if convert is None:
-            return f"dict({value})"
-        return f"{{key: {source.name(convert)}(item) for key, item in {value}.items()}}"
+        return f"dict({value})"
     convert = _conversion(field, known)
     if field.is_repeated:
         return f"list({value})" if convert is None else f"[{source.name(convert)}(item) for item in {value}]"
@@ -54,10 +94,8 @@ def _conversion(field: FieldDescriptor, known: dict[str, Encode]) -> Callable[[A
     if is_struct(field):
         return lambda struct: to_plain(struct, field.name)
     if field.message_type is not None:
-        return _encoder(field.message_type, known)
-    if field.enum_type is not None:
-        return _enum_names(field.enum_type)
-    return None
+        return _message_encoder(field.message_type, known)
+    return None if field.enum_type is None else _enum_names(field.enum_type)
 
 
 def _enum_names(descriptor: EnumDescriptor) -> Callable[[int], str | int]:

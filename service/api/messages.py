@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
+from service.api.descriptors import descriptor_of
 from service.api.function_source import FunctionSource
 from service.api.pairing import FieldPair, pairs
 from service.api.structs import to_plain
@@ -35,23 +36,23 @@ def reader(message: type[Message], kind: type[T]) -> Callable[[Message], T]:
     Raises:
         TypeError: message and dataclass do not match.
     """
-    return _reader(message.DESCRIPTOR, kind, "")
+    return _reader(descriptor_of(message), kind, "")
 
 
 def _reader(descriptor: Descriptor, kind: type[T], path: str) -> Callable[[Any], T]:
-    function = FunctionSource("message")
-    values = [_read_expression(function, pair, f"{path}{pair.name}") for pair in pairs(descriptor, kind)]
-    function.line(f"return {function.name(kind)}({', '.join(values)})")
-    return function.compiled()
+    source = FunctionSource("message")
+    values = [_read_expression(source, pair, f"{path}{pair.name}") for pair in pairs(descriptor, kind)]
+    source.line(f"return {source.name(kind)}({', '.join(values)})")
+    return source.compiled()
 
 
-def _read_expression(function: FunctionSource, pair: FieldPair, path: str) -> str:
+def _read_expression(source: FunctionSource, pair: FieldPair, path: str) -> str:
     value = f"message.{pair.name}"
     convert = _conversion(pair, path)
-    converted = value if convert is None else f"{function.name(convert)}({value})"
+    converted = value if convert is None else f"{source.name(convert)}({value})"
     if not pair.descriptor.has_presence or pair.default is dataclasses.MISSING:
         return converted
-    default = function.name(pair.default)
+    default = source.name(pair.default)
     if convert is None:  # asking for presence costs as much as all the rest: only where the value does not tell
         return f"({value} or ({value} if message.HasField({pair.name!r}) else {default}))"
     return f"({converted} if message.HasField({pair.name!r}) else {default})"
@@ -85,7 +86,7 @@ def writer(message: type[Message], kind: type) -> Callable[[Any], Message]:
     Raises:
         TypeError: message and dataclass do not match.
     """
-    fill = _filler(message.DESCRIPTOR, kind)
+    fill = _filler(descriptor_of(message), kind)
 
     def write(result: Any) -> Message:
         answer = message()
@@ -96,67 +97,68 @@ def writer(message: type[Message], kind: type) -> Callable[[Any], Message]:
 
 
 def _filler(descriptor: Descriptor, kind: type) -> _Fill:
-    function = FunctionSource("message", "result")
+    source = FunctionSource("message", "result")
     matched = pairs(descriptor, kind)
-    doubles = [pair.name for pair in matched if pair.is_double and not pair.is_map and not pair.is_optional]
-    if doubles:  # the sum is finite only if all are
-        total = " + ".join(f"result.{name}" for name in doubles)
-        function.line(f"if not {function.name(math.isfinite)}({total}): {function.name(_refuse(doubles))}(result)")
+    write_finite_check(source, matched)
     for pair in matched:
-        _write_field(function, pair)
-    if not matched:
-        function.line("pass")
-    return function.compiled()
+        _write_field(source, pair)
+    return source.compiled()
 
 
-def _write_field(function: FunctionSource, pair: FieldPair) -> None:
+def write_finite_check(source: FunctionSource, matched: list[FieldPair]) -> None:
+    """Statements that raise NotFinite where a double of ``result`` is not finite."""
+    doubles = [pair for pair in matched if pair.is_double]
+    certain = [pair.name for pair in doubles if not pair.is_map and not pair.is_optional]
+    if certain:  # the sum is finite only if all are
+        total = " + ".join(f"result.{name}" for name in certain)
+        source.line(f"if not {source.name(math.isfinite)}({total}): {source.name(_refuse)}(result, {certain!r})")
+    for pair in doubles:
+        if pair.is_map:
+            source.line(f"{source.name(_refuse_entries)}(result.{pair.name})")
+        elif pair.is_optional:
+            source.line(f"if result.{pair.name} is not None and not {source.name(math.isfinite)}(result.{pair.name}):")
+            source.line(f"{source.name(_refuse)}(result, [{pair.name!r}])", 2)
+
+
+def _write_field(source: FunctionSource, pair: FieldPair) -> None:
     indent = 1
     value = f"result.{pair.name}"
     if pair.is_optional:
-        function.line(f"value = {value}")
-        function.line("if value is not None:")
+        source.line(f"value = {value}")
+        source.line("if value is not None:")
         value, indent = "value", 2
     target = f"message.{pair.name}"
     if pair.is_map:
-        if pair.is_double:
-            function.line(f"{function.name(_refuse_entries)}({value})", indent)
-        function.line(f"{target}.update({value})", indent)
+        source.line(f"{target}.update({value})", indent)
     elif pair.descriptor.is_repeated:
-        _write_repeated(function, pair, target, value, indent)
+        _write_repeated(source, pair, target, value, indent)
     elif pair.message is not None:
         fill = _filler(pair.message, pair.annotation)
-        function.line(f"inner = {target}", indent)
-        function.line("inner.SetInParent()", indent)  # also where every field of it is left out
-        function.line(f"{function.name(fill)}(inner, {value})", indent)
+        source.line(f"inner = {target}", indent)
+        source.line("inner.SetInParent()", indent)  # also where every field of it is left out
+        source.line(f"{source.name(fill)}(inner, {value})", indent)
     else:  # the library takes an enum's value by name
-        if pair.is_double and pair.is_optional:
-            function.line(f"if not {function.name(math.isfinite)}(value): {function.name(_refuse([pair.name]))}(result)", 2)
-        function.line(f"{target} = {value}", indent)
+        source.line(f"{target} = {value}", indent)
 
 
-def _write_repeated(function: FunctionSource, pair: FieldPair, target: str, value: str, indent: int) -> None:
+def _write_repeated(source: FunctionSource, pair: FieldPair, target: str, value: str, indent: int) -> None:
     if pair.message is None:
-        function.line(f"{target}.extend({value})", indent)
+        source.line(f"{target}.extend({value})", indent)
         return
-    fill = function.name(_filler(pair.message, pair.item))
-    function.line(f"if {value}:", indent)
-    function.line(f"add = {target}.add", indent + 1)
-    function.line(f"for item in {value}: {fill}(add(), item)", indent + 1)
+    fill = source.name(_filler(pair.message, pair.item))
+    source.line(f"if {value}:", indent)
+    source.line(f"add = {target}.add", indent + 1)
+    source.line(f"for item in {value}: {fill}(add(), item)", indent + 1)
 
 
-def _refuse(names: list[str]) -> Callable[[Any], None]:
-    def refuse(result: Any) -> None:
-        # All of them may be finite and only their sum not.
-        for name in names:
-            if not math.isfinite(getattr(result, name)):
-                raise NotFinite(f"{type(result).__qualname__}.{name} is {getattr(result, name)}")
-
-    return refuse
+def _refuse(result: Any, names: list[str]) -> None:
+    # All of them may be finite and only their sum not.
+    for name in names:
+        if not math.isfinite(getattr(result, name)):
+            raise NotFinite(f"{type(result).__qualname__}.{name} is {getattr(result, name)}")
 
 
 def _refuse_entries(values: Mapping[str, float]) -> None:
     for key, value in values.items():
         if not math.isfinite(value):
             raise NotFinite(f"{key} is {value}")
-
-

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-_STRUCT: Final = "google.protobuf.Struct"
+from service.api.descriptors import is_map, is_struct, value_of
+
 _SCALARS: Final = {
     FieldDescriptor.CPPTYPE_DOUBLE: float,
     FieldDescriptor.CPPTYPE_INT32: int,
@@ -55,20 +56,7 @@ class FieldPair:
     @property
     def is_double(self) -> bool:
         """Whether it holds a double; for a map, whether its values are doubles."""
-        value = self.descriptor.message_type.fields_by_name["value"] if self.is_map else self.descriptor
-        return value.cpp_type == FieldDescriptor.CPPTYPE_DOUBLE
-
-
-def is_map(descriptor: FieldDescriptor) -> bool:
-    """Whether the field is a map."""
-    inner = descriptor.message_type
-    return inner is not None and inner.GetOptions().map_entry
-
-
-def is_struct(descriptor: FieldDescriptor) -> bool:
-    """Whether the field holds any JSON object."""
-    inner = descriptor.message_type
-    return inner is not None and inner.full_name == _STRUCT
+        return value_of(self.descriptor).cpp_type == FieldDescriptor.CPPTYPE_DOUBLE
 
 
 def pairs(descriptor: Descriptor, kind: type) -> list[FieldPair]:

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from service.api.descriptors import descriptor_of
 from service.api.errors import FieldViolation, Unreadable
 from service.api.json_decoding import Set, refuse, setters, unknown
 
@@ -29,13 +30,14 @@ def query_decoder(message: type[Message], in_path: Iterable[str]) -> Decode:
     Raises:
         ValueError: a field of the message cannot be written into a query.
     """
-    for field in message.DESCRIPTOR.fields:
+    descriptor = descriptor_of(message)
+    for field in descriptor.fields:
         if field.message_type is not None or field.is_repeated:
             raise ValueError(f"{field.full_name} cannot be written into a query")
     in_path = frozenset(in_path)
-    ways = setters(message.DESCRIPTOR)
-    names = [field.name for field in message.DESCRIPTOR.fields if field.name not in in_path]
-    fields = message.DESCRIPTOR.fields_by_name
+    ways = setters(descriptor)
+    names = [field.name for field in descriptor.fields if field.name not in in_path]
+    fields = descriptor.fields_by_name
 
     def decode(query: bytes, path_parameters: Mapping[str, Any]) -> tuple[Message, list[FieldViolation]]:
         request, found, seen = message(), list[FieldViolation](), set[str]()

@@ -15,12 +15,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api.errors import FieldViolation, UnknownPath, WrongMethod, as_json, failure_of
 from service.api.http_answers import Disconnected, read_json_body, send_body, send_failure, send_json
-from service.api.json_decoding import decoder
-from service.api.json_encoding import encoder
+from service.api.json_decoding import filler, loads
+from service.api.json_encoding import message_encoder
 from service.api.query_decoding import query_decoder
 from service.api.servicers import Admission, Servicer
 from service.telemetry import UNKNOWN, RouteMetrics, Telemetry
@@ -31,10 +31,6 @@ FLAVOUR: Final = "json"
 _GONE: Final = 499
 #: ``{name}`` and ``{name=**}`` in a template of ``google.api.http``; the second may hold slashes.
 _VARIABLE: Final = re.compile(r"\{(\w+)(=\*\*)?\}")
-
-_Parsed = tuple[Message, list[FieldViolation]]
-_Read = Callable[[Scope, Receive], Awaitable[bytes]]
-_Parse = Callable[[bytes, Scope], _Parsed]
 
 
 def starlette_path(template: str) -> str:
@@ -55,23 +51,24 @@ def starlette_path(template: str) -> str:
 class RpcEndpoint:
     """An RPC over HTTP, as a bare ASGI application."""
 
-    def __init__(
-        self, servicer: Servicer, metrics: RouteMetrics, admission: Admission, max_request_bytes: int
-    ) -> None:
-        rpc = servicer.rpc
+    def __init__(self, servicer: Servicer, metrics: RouteMetrics, admission: Admission, max_request_bytes: int) -> None:
         self._servicer = servicer
         self._metrics = metrics
         self._admission = admission
-        self._name, self._asked = rpc.name, f"{rpc.http.method} {rpc.http.template}"
-        self._encode = encoder(rpc.response)
-        self._read, self._parse = _body_input(rpc.request, max_request_bytes) if rpc.http.has_body else _url_input(rpc)
+        self._name = servicer.rpc.name
+        self._asked = f"{servicer.rpc.http.method} {servicer.rpc.http.template}"
+        self._encode = message_encoder(servicer.rpc.response)
+        if servicer.rpc.http.has_body:
+            self._input: _BodyInput | _UrlInput = _BodyInput(servicer, max_request_bytes)
+        else:
+            self._input = _UrlInput(servicer)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
         metrics = self._metrics
         begun = metrics.begin()
         try:
-            request = await self._read(scope, receive)
+            request = await self._input.bytes_of(scope, receive)
             answer = self._servicer.cache.peek(self._name, FLAVOUR, request)
             if answer is None:
                 answer = await self._compute(request, scope)
@@ -89,35 +86,67 @@ class RpcEndpoint:
             await send_json(send, answer)
 
     async def _compute(self, request: bytes, scope: Scope) -> bytes:
+        servicer = self._servicer
         self._admission.enter("rest")
         try:
-            message, found = self._parse(request, scope)
-            response = await self._servicer.answer(message, found)
+            if servicer.is_shared:
+                message, found = self._input.message_of(request, scope)
+                response = await servicer.shared(message, found)
+                answer = self._encode(servicer.rpc.response.FromString(response))
+            else:
+                answer = servicer.codec.write_json(servicer.plan(self._input.question_of(request, scope)))
         finally:
             self._admission.leave()
-        answer = self._encode(response)
-        self._servicer.cache.store(self._name, FLAVOUR, request, answer)
+        # A copy: orjson leaves several times the length of what it wrote allocated behind it.
+        servicer.cache.store(self._name, FLAVOUR, request, bytes(memoryview(answer)))
         return answer
 
 
-def _body_input(request: type[Message], max_request_bytes: int) -> tuple[_Read, _Parse]:
-    decode = decoder(request)
+class _BodyInput:
+    """Requests whose message is the JSON body."""
 
-    def read(scope: Scope, receive: Receive) -> Awaitable[bytes]:
-        return read_json_body(scope, receive, max_request_bytes)
+    def __init__(self, servicer: Servicer, max_request_bytes: int) -> None:
+        self._question = servicer.question
+        self._max_request_bytes = max_request_bytes
+        self._fill = filler(servicer.rpc.request)
+        self._read_quickly = servicer.codec.read_json_quickly
 
-    return read, lambda body, scope: decode(body)
+    def bytes_of(self, scope: Scope, receive: Receive) -> Awaitable[bytes]:
+        """What tells one request from another."""
+        return read_json_body(scope, receive, self._max_request_bytes)
+
+    def message_of(self, request: bytes, _: Scope) -> tuple[Message, list[FieldViolation]]:
+        """The message, and what is wrong with it."""
+        return self._fill(loads(request))
+
+    def question_of(self, request: bytes, _: Scope) -> Any:
+        """What is asked."""
+        value = loads(request)
+        question = self._read_quickly(value)
+        return self._question(*self._fill(value)) if question is None else question
 
 
-def _url_input(rpc: Any) -> tuple[_Read, _Parse]:
-    decode = query_decoder(rpc.request, [match[1] for match in _VARIABLE.finditer(rpc.http.template)])
+class _UrlInput:
+    """Requests whose message is in the path and the query."""
 
-    async def read(scope: Scope, receive: Receive) -> bytes:
+    def __init__(self, servicer: Servicer) -> None:
+        template = servicer.rpc.http.template
+        self._question = servicer.question
+        self._decode = query_decoder(servicer.rpc.request, [match[1] for match in _VARIABLE.finditer(template)])
+
+    async def bytes_of(self, scope: Scope, _: Receive) -> bytes:
+        """What tells one request from another."""
         path: str = scope["path"]
         query: bytes = scope["query_string"]
         return b"%s?%s" % (path.encode(), query)
 
-    return read, lambda _, scope: decode(scope["query_string"], scope["path_params"])
+    def message_of(self, _: bytes, scope: Scope) -> tuple[Message, list[FieldViolation]]:
+        """The message, and what is wrong with it."""
+        return self._decode(scope["query_string"], scope["path_params"])
+
+    def question_of(self, request: bytes, scope: Scope) -> Any:
+        """What is asked."""
+        return self._question(*self.message_of(request, scope))
 
 
 @dataclass(slots=True)
@@ -166,8 +195,8 @@ def rest_app(
     *,
     max_request_bytes: int,
     documents: Mapping[str, tuple[bytes, str]],
-) -> FastAPI:
-    """The application.
+) -> ASGIApp:
+    """The application. A path without variables goes straight to its endpoint: the framework's layers cost 17 µs a request.
 
     Args:
         servicers: one per RPC.
@@ -179,13 +208,21 @@ def rest_app(
     """
     app = FastAPI(title="Tonnage", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     routes = app.router.routes
+    direct: dict[tuple[str, str], RpcEndpoint] = {}
     for each in servicers:
         rule = each.rpc.http
         endpoint = RpcEndpoint(each, telemetry.route(rule.method, rule.template), admission, max_request_bytes)
         routes.append(Route(starlette_path(rule.template), endpoint, methods=[rule.method], name=each.rpc.name))
+        if not _VARIABLE.search(rule.template):
+            direct[rule.method, rule.template] = endpoint
     routes.extend(_pages(telemetry, readiness, documents))
     _replace_framework_answers(app, telemetry.route(UNKNOWN, UNKNOWN))
-    return app
+
+    async def front(scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = direct.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
+        await (app if endpoint is None else endpoint)(scope, receive, send)
+
+    return front
 
 
 def _replace_framework_answers(app: FastAPI, metrics: RouteMetrics) -> None:
@@ -203,7 +240,7 @@ def _replace_framework_answers(app: FastAPI, metrics: RouteMetrics) -> None:
         metrics.end(begun, failure.http_status)
         return Response(as_json(failure), failure.http_status, dict(failure.headers), "application/json")
 
-    async def unexpected(request: Request, error: Exception) -> Response:
+    async def unexpected(_: Request, error: Exception) -> Response:
         failure = failure_of(error, UNKNOWN)
         return Response(as_json(failure), failure.http_status, dict(failure.headers), "application/json")
 

@@ -1,16 +1,15 @@
 """One servicer per RPC, which both doors call: check, plan, and put the result into the response message.
 
 What an RPC asks of the planner is its name in snake case, and the planner's annotations say which dataclasses go in and
-come out; nothing is registered by hand. A method that takes a name takes the request's only field.
+come out; nothing is registered by hand. A method that takes a string takes the request's only field.
 """
 
 import asyncio
 import re
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
-from operator import attrgetter
+from dataclasses import dataclass, make_dataclass
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +17,9 @@ from google.protobuf.message import DecodeError, Message
 from prometheus_client import Histogram
 
 from service.api.errors import FieldViolation, MalformedRequest, TooManyInFlight, Unreadable
+from service.api.json_encoding import result_encoder
 from service.api.messages import reader, writer
+from service.api.quick_reading import quick_json_reader, quick_message_reader
 from service.api.schema import RPCS, Rpc
 from service.api.validation import violations
 from service.cache.cache import Cache
@@ -55,16 +56,30 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True)
+class Codec:
+    """Between the messages of an RPC and the planner's dataclasses, in both directions."""
+
+    read: Callable[[Message], Any]
+    read_quickly: Callable[[Message], Any]
+    read_json_quickly: Callable[[object], Any]
+    write: Callable[[Any], Message]
+    write_json: Callable[[Any], bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class Servicer:
-    """Answers one RPC. Errors are those of ``service.planning.errors`` and ``service.api.errors``."""
+    """Answers one RPC. Errors are those of ``service.planning.errors`` and ``service.api.errors``.
+
+    What costs little is asked and answered in dataclasses: ``question``, then ``plan``. What is heavy, or kept in Redis, goes
+    by ``shared``, in messages, which is what Redis holds.
+    """
 
     rpc: Rpc
     cache: Cache
-    is_heavy: bool  # computed on a thread: it would hold up every other request
-    is_shared: bool  # concurrent equal requests share one computation, and processes one Redis
-    _read: Callable[[Message], Any]
+    codec: Codec
+    is_shared: bool
+    _is_heavy: bool  # computed on a thread: it would hold up every other request
     _ask: Callable[[Any], Any]
-    _write: Callable[[Any], Message]
     _planning_seconds: Histogram
     _executor: Executor
 
@@ -75,36 +90,42 @@ class Servicer:
         except DecodeError as error:
             raise Unreadable(f"the bytes are no {self.rpc.request.DESCRIPTOR.full_name}: {error}") from None
 
-    async def answer(self, request: Message, already: Iterable[FieldViolation] = ()) -> Message:
-        """The response.
+    def question(self, request: Message, already: Sequence[FieldViolation] = ()) -> Any:
+        """What is asked, as the planner takes it; MalformedRequest where the schema refuses the message.
 
         Args:
             request: the request, as far as it could be parsed.
             already: what was found wrong while parsing.
         """
-        wrong = violations(request, already)
-        if wrong:
-            raise MalformedRequest(wrong)
-        if not self.is_shared:
-            return self._plan(request)
+        question = None if already else self.codec.read_quickly(request)
+        if question is None:
+            wrong = violations(request, already)
+            if wrong:
+                raise MalformedRequest(wrong)
+            question = self.codec.read(request)
+        return question
+
+    def plan(self, question: Any) -> Any:
+        """The planner's answer."""
+        begun = perf_counter()
+        result = self._ask(question)
+        self._planning_seconds.observe(perf_counter() - begun)
+        return result
+
+    async def shared(self, request: Message, already: Sequence[FieldViolation] = ()) -> bytes:
+        """The serialized response: from Redis, from an equal request that is being answered just now, or computed."""
+        question = self.question(request, already)
 
         async def compute() -> bytes:
-            return (await self._planned(request)).SerializeToString()
+            if not self._is_heavy:
+                return self._planned(question)
+            return await asyncio.get_running_loop().run_in_executor(self._executor, self._planned, question)
 
         key = request.SerializeToString(deterministic=True)
-        response = await self.cache.get_or_compute(self.rpc.name, key, compute, validate=self._is_response)
-        return self.rpc.response.FromString(response)
+        return await self.cache.get_or_compute(self.rpc.name, key, compute, validate=self._is_response)
 
-    def _plan(self, request: Message) -> Message:
-        begun = perf_counter()
-        response = self._write(self._ask(self._read(request)))
-        self._planning_seconds.observe(perf_counter() - begun)
-        return response
-
-    async def _planned(self, request: Message) -> Message:
-        if not self.is_heavy:
-            return self._plan(request)
-        return await asyncio.get_running_loop().run_in_executor(self._executor, self._plan, request)
+    def _planned(self, question: Any) -> bytes:
+        return self.codec.write(self.plan(question)).SerializeToString()
 
     def _is_response(self, stored: bytes) -> bool:
         self.rpc.response.FromString(stored)  # raises where it is none
@@ -116,30 +137,46 @@ def servicers(
 ) -> tuple[Servicer, ...]:
     """A servicer for every RPC of the schema.
 
+    Args:
+        planner: answers.
+        cache: keeps answers.
+        telemetry: measures planning.
+        executor: runs what is heavy.
+        redis_for_every_rpc: whether also what costs little is looked up in Redis.
+
     Raises:
         TypeError, AttributeError: the planner and the schema do not match.
     """
-    return tuple(
-        _servicer(rpc, planner, cache, telemetry, executor, uses_redis(rpc.name, every_rpc=redis_for_every_rpc))
-        for rpc in RPCS
-    )
+
+    def made(rpc: Rpc) -> Servicer:
+        codec, ask = _codec_and_method(rpc, planner)
+        return Servicer(
+            rpc=rpc,
+            cache=cache,
+            codec=codec,
+            is_shared=uses_redis(rpc.name, every_rpc=redis_for_every_rpc),
+            _is_heavy=COST_CLASSES[rpc.name] is CostClass.SEARCH,
+            _ask=ask,
+            _planning_seconds=telemetry.rpc(rpc.path).planning_seconds,
+            _executor=executor,
+        )
+
+    return tuple(map(made, RPCS))
 
 
-def _servicer(
-    rpc: Rpc, planner: Planner, cache: Cache, telemetry: Telemetry, executor: Executor, is_shared: bool
-) -> Servicer:
-    ask = getattr(planner, _WORD_START.sub("_", rpc.name).lower())
-    hints = typing.get_type_hints(ask)
+def _codec_and_method(rpc: Rpc, planner: Planner) -> tuple[Codec, Callable[[Any], Any]]:
+    method = getattr(planner, _WORD_START.sub("_", rpc.name).lower())
+    hints = typing.get_type_hints(method)
     answer = hints.pop("return")
     ((name, asked),) = hints.items()
-    return Servicer(
-        rpc=rpc,
-        cache=cache,
-        is_heavy=COST_CLASSES[rpc.name] is CostClass.SEARCH,
-        is_shared=is_shared,
-        _read=attrgetter(name) if asked is str else reader(rpc.request, asked),
-        _ask=ask,
-        _write=writer(rpc.response, answer),
-        _planning_seconds=telemetry.rpc(rpc.path).planning_seconds,
-        _executor=executor,
+    takes_name = asked is str
+    if takes_name:
+        asked = make_dataclass(rpc.name, [(name, str)], frozen=True, slots=True)
+    codec = Codec(
+        read=reader(rpc.request, asked),
+        read_quickly=quick_message_reader(rpc.request, asked),
+        read_json_quickly=quick_json_reader(rpc.request, asked),
+        write=writer(rpc.response, answer),
+        write_json=result_encoder(rpc.response, answer),
     )
+    return codec, (lambda question: method(getattr(question, name))) if takes_name else method

@@ -10,6 +10,7 @@ import protovalidate
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from service.api.descriptors import descriptor_of
 from service.api.errors import FieldViolation, shortened
 
 #: A config.json is some kilobytes, some hundred at most. Checking and reading a megabyte of tiny values takes 0.3 s.
@@ -54,25 +55,26 @@ def _large_structs(message: Message, path: str) -> Iterable[FieldViolation]:
 def _follows(path: str, known: list[str]) -> bool:
     """Whether a fault at the path is a consequence of one already known: at it, in it, or around it."""
     return any(
-        path == each or each.startswith((f"{path}.", f"{path}[")) or path.startswith((f"{each}.", f"{each}["))
-        for each in known
+        path == each or each.startswith((f"{path}.", f"{path}[")) or path.startswith((f"{each}.", f"{each}[")) for each in known
     )
 
 
 def _rephrased(message: Message, violation: protovalidate.Violation) -> FieldViolation:
     proto = violation.proto
+    assert proto.field is not None  # our rules are all about a field or a oneof
     names = [element.field_name for element in proto.field.elements]
     subscripts = [element.subscript for element in proto.field.elements]
     path = ".".join(
         name if subscript is None else f"{name}[{_subscript(subscript)}]"
         for name, subscript in zip(names, subscripts, strict=True)
     )
-    parent = _descriptor(message.DESCRIPTOR, names[:-1])
+    parent = _descriptor(descriptor_of(message), names[:-1])
     oneof = parent.oneofs_by_name.get(names[-1])
     if oneof is not None:
         members = ", ".join(member.name for member in oneof.fields)
         return FieldViolation(".".join(names[:-1]), f"give exactly one of {members}", "REQUIRED")
-    described = _sentence(parent.fields_by_name[names[-1]], proto.rule_id, proto.message, violation)
+    is_entry = subscripts[-1] is not None
+    described = _sentence(parent.fields_by_name[names[-1]], proto.rule_id, violation, is_entry=is_entry)
     return FieldViolation(path, described, _reason(proto.rule_id, described))
 
 
@@ -89,15 +91,14 @@ def _subscript(subscript: Any) -> str:
     return f'"{value}"' if subscript.field == "string_key" else value
 
 
-def _sentence(
-    descriptor: FieldDescriptor, rule: str, message: str, violation: protovalidate.Violation
-) -> str:
-    value, bound = violation.field_value, violation.rule_value
+def _sentence(descriptor: FieldDescriptor, rule: str, violation: protovalidate.Violation, *, is_entry: bool) -> str:
+    value, bound, message = violation.field_value, violation.rule_value, violation.proto.message
     kind = rule.partition(".")[2]
     if rule == "required":
         return f"it must be given{_choices(descriptor)}"
     if rule.startswith("enum."):
-        return f"it must be given{_choices(descriptor)}" if value == 0 else f"{value} is none of its values{_choices(descriptor)}"
+        what = "it must be given" if value == 0 else f"{value} is none of its values"
+        return f"{what}{_choices(descriptor)}"
     if kind == "in":
         what = "key" if violation.proto.for_key else "value"
         return f"the {what} {shortened(str(value), 60)!r} is not accepted; it is one of {', '.join(map(str, bound))}"
@@ -107,7 +108,7 @@ def _sentence(
         return "it must not be empty"
     if kind == "max_pairs":
         return f"it has {len(value)} entries; at most {bound} are taken"
-    if value == 0 and not descriptor.has_presence and not violation.proto.field.elements[-1].subscript:
+    if value == 0 and not descriptor.has_presence and not is_entry:
         return f"it must be given, and {message.removeprefix('must ')}"
     shown = f"{value:g}" if isinstance(value, float) else str(value)
     return f"{shown} is out of range: it {message}"

@@ -188,9 +188,14 @@ def _rules_of_layers(block: Fields) -> tuple[Rule, ...]:
     if len(layers.values) > MAX_PATTERNS:
         raise block.refuse("quantized_layers", "It has too many entries.", f"Give at most {MAX_PATTERNS:,}.")
     named: dict[Format, list[str]] = {}
+    formats: dict[tuple[str, str], Format] = {}
     for name, value in layers.values.items():
-        entry = Fields(mapping(layers.path + name, value), path=f"{layers.path}{name}.")
-        named.setdefault(_modelopt_format(entry, entry.text("quant_algo").upper()), []).append(name)
+        entry = mapping(layers.path + name, value)
+        key = (repr(entry.get("quant_algo")), repr(entry.get("group_size")))
+        if key not in formats:
+            fields = Fields(entry, path=f"{layers.path}{name}.")
+            formats[key] = _modelopt_format(fields, fields.text("quant_algo").upper())
+        named.setdefault(formats[key], []).append(name)
     return tuple(Rule(Modules(names, layers.path), chosen) for chosen, names in named.items())
 
 

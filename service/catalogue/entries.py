@@ -6,7 +6,10 @@ All of them are frozen. What is not known is ``None`` or absent from a tuple; no
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from service.catalogue.engines import Engine
 
 
 class Basis(StrEnum):
@@ -232,3 +235,5 @@ class Catalogue:
     node_type_names: Mapping[str, str]
     model_names: Mapping[str, str]
     accelerators_by_label: Mapping[str, str]
+    engines: Mapping[str, "Engine"]
+    engine_names: Mapping[str, str]

@@ -1,7 +1,7 @@
 """From folders of YAML to one frozen ``Catalogue``; whatever is unsourced, unknown or doubtful is refused.
 
-A folder holds ``sources.yaml`` and the folders ``accelerators``, ``nodes`` and ``models``, one YAML file a thing, named
-as the thing is. Further folders of the same layout add to the first: they may name its sources and accelerators, and
+A folder holds ``sources.yaml`` and the folders ``accelerators``, ``nodes``, ``models`` and ``engines``, one YAML file a
+thing, named as the thing is. Further folders of the same layout add to the first: they may name its sources and accelerators, and
 may not define anything again.
 """
 
@@ -13,12 +13,13 @@ from types import MappingProxyType
 from typing import Final, Generic, Protocol, TypeVar
 
 from service.catalogue.documents import DocumentError, Located, parse
+from service.catalogue.engines import read_engine
 from service.catalogue.entries import Accelerator, Catalogue, NodeType, Source
 from service.catalogue.readers import read_accelerator, read_model, read_node_type, read_source
 from service.catalogue.sections import Report, Section, Violation
 
 _SOURCES_FILE: Final = "sources.yaml"
-_KINDS: Final = ("accelerators", "nodes", "models")
+_KINDS: Final = ("accelerators", "nodes", "models", "engines")
 _SUFFIX: Final = ".yaml"
 _MAX_FILE_BYTES: Final = 1 << 20
 _NUM_REVISION_DIGITS: Final = 12
@@ -74,6 +75,7 @@ def load(*folders: Path | str) -> Catalogue:
     accelerators = _shelf("accelerators", read_accelerator, documents, report)
     node_types = _shelf("nodes", read_node_type, documents, report)
     models = _shelf("models", read_model, documents, report)
+    engines = _shelf("engines", read_engine, documents, report)
     labels = _labels(accelerators)
     _refuse_unknown_accelerators(node_types, accelerators)
     if report.violations:
@@ -88,6 +90,8 @@ def load(*folders: Path | str) -> Catalogue:
         node_type_names=_frozen(node_types.names),
         model_names=_frozen(models.names),
         accelerators_by_label=_frozen(labels),
+        engines=_frozen(engines.entries),
+        engine_names=_frozen(engines.names),
     )
 
 

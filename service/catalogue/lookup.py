@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
+from service.catalogue.engines import Engine
 from service.catalogue.entries import Accelerator, Catalogue, Model, NodeType
 
 _MAX_NEAREST: Final = 5
@@ -45,6 +46,11 @@ def node_type(catalogue: Catalogue, name: str) -> NodeType:
 def model(catalogue: Catalogue, name: str) -> Model:
     """The model of that name or alias (a Hugging Face repository id is one). Raises ``UnknownName``."""
     return _find("model", name, catalogue.models, catalogue.model_names)
+
+
+def engine(catalogue: Catalogue, name: str) -> Engine:
+    """The serving engine of that name or alias. Raises ``UnknownName``."""
+    return _find("engine", name, catalogue.engines, catalogue.engine_names)
 
 
 def accelerator_by_product_label(catalogue: Catalogue, label: str) -> Accelerator:

@@ -158,6 +158,10 @@ class Section:
         section.done()
         return figure
 
+    def optional_number(self, key: str) -> float | None:
+        """A plain number above zero that belongs to a figure beside it, or None where the key is missing."""
+        return self._number(key) if key in self._values else None
+
     def own_figure(self, base_unit: str) -> Figure:
         """The figure whose keys stand directly in this section."""
         printed_value = self._number("value")

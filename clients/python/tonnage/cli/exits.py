@@ -1,14 +1,13 @@
 """Exit codes, and the message that goes with each."""
 
-import json
 from enum import IntEnum
 from typing import NoReturn
 
 import click
-from google.protobuf import json_format
 
 from tonnage import errors
 from tonnage.cli.fields import option_of
+from tonnage.cli.rest_json import rest_json
 
 
 class Exit(IntEnum):
@@ -52,8 +51,7 @@ def refuse(error: errors.TonnageError, server: str, timeout: float, as_json: boo
     With ``as_json``, what it says is the status that REST sends as its body.
     """
     if as_json:
-        body = json_format.MessageToDict(error.status, preserving_proto_field_name=True)
-        click.echo(json.dumps(body, indent=2, ensure_ascii=False), err=True)
+        click.echo(rest_json(error.status), err=True)
     else:
         click.echo(f"tonnage: {explained(error, server, timeout)}", err=True)
     raise SystemExit(_EXITS.get(type(error), Exit.SERVICE_FAILED))

@@ -1,6 +1,5 @@
 """One question to the service: asked, and its answer or its failure shown."""
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -8,11 +7,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import click
-from google.protobuf import json_format
 from google.protobuf.message import Message
 from rich.console import Console
 
 from tonnage.cli.exits import refuse
+from tonnage.cli.rest_json import rest_json
 from tonnage.client import Client
 from tonnage.errors import TonnageError
 
@@ -40,19 +39,13 @@ class Session:
     def show(self, answer: _AnswerT, draw: Callable[[Console, _AnswerT], None]) -> None:
         """Prints the answer: as JSON where asked for, else as ``draw`` draws it."""
         if self.as_json:
-            click.echo(as_json(answer))
+            click.echo(rest_json(answer))
         else:
             console = _console()
             with console.capture() as captured:
                 draw(console, answer)
             # Tables pad their lines; what is pasted into a report should not end in blanks.
             print("\n".join(line.rstrip() for line in captured.get().splitlines()))
-
-
-def as_json(message: Message) -> str:
-    """The message as REST sends it: snake_case keys, zero and false printed, absent fields left out."""
-    body = json_format.MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-    return json.dumps(body, indent=2, ensure_ascii=False)
 
 
 def _console() -> Console:
