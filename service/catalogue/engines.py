@@ -46,7 +46,9 @@ FIGURE_UNITS: Final = MappingProxyType(
         "forward_hidden_multiples": "1",
         "multimodal_hidden_multiples": "1",
         "non_torch": "B",
+        "non_torch_without_fast_link": "B",
         "before_load": "B",
+        "before_load_without_fast_link": "B",
         "graph_base": "B",
         "graph_bytes_per_capture": "B",
         "group_growth_ratio": "1",
@@ -71,7 +73,6 @@ BEHAVIOUR_WORDS: Final = MappingProxyType(
         "profiled_tokens": ("whole_prompt", "batch"),
         "graphs": ("beside", "deducted"),
         "expert_workspace": ("passing", "kept"),
-        "stage_groups": ("per_stage", "whole_model"),
         "longer_than_pool": ("refused", "shortened", "accepted"),
     }
 )

@@ -1,8 +1,8 @@
 """From folders of YAML to one frozen ``Catalogue``; whatever is unsourced, unknown or doubtful is refused.
 
 A folder holds ``sources.yaml`` and the folders ``accelerators``, ``nodes``, ``models`` and ``engines``, one YAML file a
-thing, named as the thing is. Further folders of the same layout add to the first: they may name its sources and accelerators, and
-may not define anything again.
+thing, named as the thing is. Further folders of the same layout add to the first: they may name its sources and
+accelerators, and may not define anything again.
 """
 
 import hashlib

@@ -45,6 +45,7 @@ class Device:
     """One accelerator in base units. ``None`` and absent keys are unknown, never guessed."""
 
     title: str
+    vendor: str  # "" where the caller does not say
     peaks_dense: Mapping[str, float]  # FLOP/s by number format
     peaks_sparse: Mapping[str, float]
     memory_bandwidth_bytes_per_second: float | None
@@ -53,6 +54,8 @@ class Device:
     links: tuple[DeviceLink, ...]  # the fastest first
     figures: Mapping[str, UsedFigure] = field(hash=False)  # by quantity: "memory_bandwidth", "peak_dense.bf16"
     notes: tuple[str, ...] = ()
+    framework_visible_memory_bytes: float | None = None  # what a framework sees of the usable memory
+    num_compute_units: float | None = None  # multiprocessors
 
     def peak_dense(self, precision: str, asked_by: str) -> float:
         """Dense peak in FLOP/s; Unanswerable, naming the request field ``asked_by``, where none is known."""
@@ -121,6 +124,7 @@ def catalogue_device(catalogue: Catalogue, entry: Accelerator) -> Device:
         figures["link_bandwidth_one_way"] = _used("link_bandwidth_one_way", entry.links[0].bandwidth_one_way, catalogue)
     return Device(
         title=entry.name,
+        vendor=entry.vendor,
         peaks_dense={p.precision: p.figure.value for p in entry.peaks if p.sparsity is Sparsity.DENSE},
         peaks_sparse={p.precision: p.figure.value for p in entry.peaks if p.sparsity is not Sparsity.DENSE},
         memory_bandwidth_bytes_per_second=entry.memory_bandwidth.value,
@@ -132,6 +136,8 @@ def catalogue_device(catalogue: Catalogue, entry: Accelerator) -> Device:
         ),
         figures=figures,
         notes=_notes(entry),
+        framework_visible_memory_bytes=entry.framework_visible_memory.value if entry.framework_visible_memory else None,
+        num_compute_units=entry.num_compute_units.value if entry.num_compute_units else None,
     )
 
 
@@ -158,6 +164,7 @@ def _inline_device(inline: InlineAccelerator) -> Device:
     given |= {f"peak_structured_2_4.{key}": (peak, "FLOP/s") for key, peak in inline.peak_sparse_flops_per_second.items()}
     return Device(
         title=title,
+        vendor="",
         peaks_dense=dict(inline.peak_dense_flops_per_second),
         peaks_sparse=dict(inline.peak_sparse_flops_per_second),
         memory_bandwidth_bytes_per_second=bandwidth,

@@ -124,7 +124,7 @@ class _Summary:
     expert_flops: tuple[tuple[str, float], ...] = ()
 
 
-def _share(split: Split, shape: Parallelism, num_kv_heads: int | None) -> float:
+def share_on_device(split: Split, shape: Parallelism, num_kv_heads: int | None) -> float:
     """The part of a tensor or cache entry that one device holds."""
     if split is Split.REPLICATED:
         return 1.0
@@ -145,7 +145,7 @@ def _summarise(
     flops: dict[str, float] = defaultdict(float)
     expert_flops: dict[str, float] = defaultdict(float)
     for tensor in tensors:
-        share = _share(tensor.split, shape, heads)
+        share = share_on_device(tensor.split, shape, heads)
         held = formats.bytes_of(tensor) * share
         stored += held
         operations = matmul_flops_per_token(num_matmul_parameters=tensor.num_matmul_parameters) * share
@@ -173,7 +173,7 @@ def _cache_costs(kind: LayerKind, formats: StoredFormats, shape: Parallelism) ->
     heads = kind.attention.num_kv_heads if kind.attention else None
     stored, read = [], []
     for entry in kind.cache:
-        share = _share(entry.split, shape, heads)
+        share = share_on_device(entry.split, shape, heads)
         stored.append((_entry_cost(entry, formats, share, entry.window_tokens), 1.0))
         window = entry.window_tokens
         if kind.mixer is Mixer.SPARSE_LATENT and kind.attention and entry.name == "latent":
@@ -274,11 +274,15 @@ class FootprintBuilder:
 
     def stages(self, shape: Parallelism) -> tuple[StageFootprint, ...]:
         """What each pipeline stage puts on a device, alike ones once."""
+        return tuple(dict.fromkeys(self.each_stage(shape)))
+
+    def each_stage(self, shape: Parallelism) -> tuple[StageFootprint, ...]:
+        """What each pipeline stage puts on a device, first to last."""
         parts = self._parts_of(shape)
-        return tuple(dict.fromkeys(self._stage(cut, parts, shape) for cut in self._cuts(shape.pipeline)))
+        return tuple(self._stage(cut, parts, shape) for cut in self._cuts(shape.pipeline))
 
     def _cuts(self, pipeline: int) -> tuple["_Cut", ...]:
-        """The stages by how many layers of each kind they hold, alike ones once."""
+        """The stages by how many layers of each kind they hold, first to last."""
         if pipeline not in self._stage_cuts:
             order, start, cuts = self.architecture.layer_order, 0, []
             sizes = stage_layers(len(order), pipeline)
@@ -287,7 +291,7 @@ class FootprintBuilder:
                 start += size
                 counts = tuple(own.count(kind) for kind in range(len(self.architecture.layer_kinds)))
                 cuts.append(_Cut(counts, index == 0, index == len(sizes) - 1))
-            self._stage_cuts[pipeline] = tuple(dict.fromkeys(cuts))
+            self._stage_cuts[pipeline] = tuple(cuts)
         return self._stage_cuts[pipeline]
 
     def _stage(self, cut: "_Cut", parts: "_Parts", shape: Parallelism) -> StageFootprint:

@@ -21,7 +21,9 @@ def limit_onsets(
         _interconnect(plan, context_tokens, apply),
     ]
     if max_sequences is not None:
-        text = f"{max_sequences:.0f} sequences of {context_tokens} tokens fit beside the weights"
+        held = f"{max_sequences:.0f}" if max_sequences else "not even one"
+        plural = "" if max_sequences in {0, 1} else "s"
+        text = f"{held} sequence{plural} of {context_tokens} tokens fit{'' if plural else 's'} beside the weights"
         onsets.append(LimitOnset(Limit.KV_CAPACITY, max_sequences + 1, None, text))
     return tuple(sorted(onsets, key=_order))
 

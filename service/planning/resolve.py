@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from service.architectures import Architecture, UnreadableConfig, read
-from service.catalogue.entries import Catalogue
+from service.catalogue.entries import Catalogue, Status
 from service.planning.decode_step import DecodePlan, decode_plan
 from service.planning.device import Device, resolve_device
 from service.planning.footprint import Footprint, FootprintBuilder
@@ -49,8 +49,9 @@ class Resolver:
         self._named_split = lru_cache(maxsize=_CACHED_PLANS)(self._split)
         self._named_plan = lru_cache(maxsize=_CACHED_PLANS)(self._plan)
 
-        sizes = ((entry.usable_memory or entry.marketed_memory).value for entry in catalogue.accelerators.values())
-        self._accelerators_by_memory = tuple(sorted(zip(sizes, catalogue.accelerators, strict=True)))
+        final = (entry for entry in catalogue.accelerators.values() if entry.status is Status.FINAL)
+        sizes = (((entry.usable_memory or entry.marketed_memory).value, entry.name) for entry in final)
+        self._accelerators_by_memory = tuple(sorted(sizes))
 
     @property
     def revision(self) -> str:
@@ -100,9 +101,13 @@ class Resolver:
         return SplitModel(builder, builder.build(shape), notes)
 
     def larger_accelerators(self, device: Device) -> tuple[tuple[float, str], ...]:
-        """Accelerators of the catalogue with more memory: usable bytes and name, ascending."""
-        usable = device.usable_memory_bytes or 0.0
-        return tuple(each for each in self._accelerators_by_memory if each[0] > usable)
+        """Accelerators with more memory, of the device's own vendor where it is known: usable bytes and name, ascending."""
+        usable, entries = device.usable_memory_bytes or 0.0, self.catalogue.accelerators
+        return tuple(
+            (size, name)
+            for size, name in self._accelerators_by_memory
+            if size > usable and device.vendor in {"", entries[name].vendor}
+        )
 
     def plan(
         self, model: ModelSpec, accelerator: AcceleratorSpec, precision: Precision, shape: Parallelism

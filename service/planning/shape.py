@@ -1,6 +1,7 @@
 """Which ways to split a model an engine accepts, and how pipeline stages cut its layers."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from service.architectures import Architecture
 from service.architectures.architecture import Role
@@ -9,13 +10,30 @@ from service.planning.requests import Parallelism
 
 #: Engines pad the vocabulary to a multiple of this before they divide it (vLLM, vocab_parallel_embedding.py).
 VOCABULARY_PADDING = 64
+#: Tensor-parallel sizes that a refusal looks through for ones that the model allows.
+_MOST_LISTED = 128
 
 
 def check_shape(architecture: Architecture, shape: Parallelism, block_size: int | None) -> None:
     """InvalidRequest with every reason for which an engine would refuse the shape."""
     violations = tuple(shape_violations(architecture, shape, block_size))
-    if violations:
-        raise InvalidRequest(*violations)
+    if not violations:
+        return
+    remedy = _legal_tensor_sizes(architecture, block_size)
+    raise InvalidRequest(
+        *(replace(each, remedy=remedy) if each.field == "parallelism.tensor" and remedy else each for each in violations)
+    )
+
+
+def _legal_tensor_sizes(architecture: Architecture, block_size: int | None) -> str:
+    """What tensor may be for this model, in a sentence; empty where more than the model's shape decides."""
+    sizes = [size for size in range(1, _MOST_LISTED + 1) if is_legal(architecture, Parallelism(tensor=size), block_size)]
+    return f"this model allows tensor {', '.join(map(str, sizes))}" if sizes != list(range(1, _MOST_LISTED + 1)) else ""
+
+
+def is_legal(architecture: Architecture, shape: Parallelism, block_size: int | None) -> bool:
+    """Whether an engine would accept the shape."""
+    return next(shape_violations(architecture, shape, block_size), None) is None
 
 
 def shape_violations(architecture: Architecture, shape: Parallelism, block_size: int | None) -> Iterator[Violation]:
@@ -35,14 +53,14 @@ def _tensor_violations(architecture: Architecture, tensor: int, block_size: int 
     shapes = {kind.attention for kind in architecture.layer_kinds if kind.attention is not None}
     for heads in sorted({shape.num_query_heads for shape in shapes}):
         if heads % tensor:
-            yield Violation(field, f"{tensor} ranks do not divide {heads} query heads", _divisors_of(heads))
+            yield Violation(field, f"{tensor} ranks do not divide {heads} query heads")
     for heads in sorted({shape.num_kv_heads for shape in shapes if shape.kv_lora_rank is None}):
         if heads % tensor and tensor % heads:
             reason = f"{heads} KV heads can be neither divided over {tensor} ranks nor copied to equally many of them"
-            yield Violation(field, reason, "choose a divisor or a multiple of the KV heads")
+            yield Violation(field, reason)
     padded = -(-architecture.vocab_size // VOCABULARY_PADDING) * VOCABULARY_PADDING
     if padded % tensor:
-        yield Violation(field, f"{tensor} ranks do not divide the padded vocabulary of {padded}", _divisors_of(padded))
+        yield Violation(field, f"{tensor} ranks do not divide the padded vocabulary of {padded}")
     if architecture.intermediate_size:
         yield from _width_violations(architecture.intermediate_size, tensor, block_size, field, "MLP width")
 
@@ -50,7 +68,7 @@ def _tensor_violations(architecture: Architecture, tensor: int, block_size: int 
 def _width_violations(width: int, ranks: int, block: int | None, field: str, what: str) -> Iterator[Violation]:
     """A width must divide over the ranks, and block-quantised weights cannot be cut inside a block."""
     if width % ranks:
-        yield Violation(field, f"{ranks} ranks do not divide the {what} of {width}", _divisors_of(width))
+        yield Violation(field, f"{ranks} ranks do not divide the {what} of {width}")
     elif ranks > 1 and block and (width // ranks) % block:
         reason = f"{ranks} ranks cut the {what} of {width} inside a quantisation block of {block}"
         yield Violation(field, reason, f"each rank's share must be a multiple of {block}")

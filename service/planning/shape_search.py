@@ -10,7 +10,7 @@ from service.planning.device import Device
 from service.planning.explain import Apply, plainly
 from service.planning.requests import Parallelism
 from service.planning.results import Cure, FitCandidate, FitLimit
-from service.planning.shape import is_even, shape_violations
+from service.planning.shape import is_even, is_legal
 
 #: Where a model declares no longest context, none beyond this is looked for.
 _LONGEST_CONTEXT = 10_000_000
@@ -68,7 +68,7 @@ class ShapeSearch:
         ranks, block = tensor * groups, self.asked.builder.block_size
         for expert in dict.fromkeys((1, ranks) if self._architecture.experts else (1,)):
             shape = Parallelism(tensor, pipeline, expert, groups)
-            if next(shape_violations(self._architecture, shape, block), None) is None:
+            if is_legal(self._architecture, shape, block):
                 yield shape
 
     def _candidate(self, shape: Parallelism) -> FitCandidate:
