@@ -54,10 +54,7 @@ def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission) -> Ha
         finally:
             end(begun, code)
 
-    async def bare(request, context):
-        return peek(name, FLAVOUR, request) or await compute(request)
-    import os
-    return bare if os.environ.get('BARE') else handle
+    return handle
 
 
 async def _abort(context: grpc.aio.ServicerContext[bytes, bytes], failure: Failure) -> bytes:

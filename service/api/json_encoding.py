@@ -1,7 +1,7 @@
 """Answers as JSON: keys as in the schema, zero and false printed, what is not set left out, enums by name.
 
-Results are rendered straight from their dataclasses; messages, which are what a shared cache holds, from theirs. Both give the
-same bytes.
+Results are rendered straight from their dataclasses; messages, which are what a shared cache holds, from theirs. Both give the same
+bytes: the keys of a map, which a message keeps in no order, are sorted.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,8 @@ def _result_encoder(descriptor: Descriptor, kind: type) -> Encode:
 
 def _result_expression(source: FunctionSource, pair: FieldPair) -> str:
     if pair.is_map:
-        return "{key: item * 1.0 for key, item in value.items()}" if pair.is_double else "dict(value)"
+        item = "item * 1.0" if pair.is_double else "item"
+        return f"{{key: {item} for key, item in sorted(value.items())}}"
     if pair.message is not None:
         encode = source.name(_result_encoder(pair.message, pair.item if pair.descriptor.is_repeated else pair.annotation))
         return f"[{encode}(item) for item in value]" if pair.descriptor.is_repeated else f"{encode}(value)"
@@ -83,7 +84,7 @@ def _message_encoder(descriptor: Descriptor, known: dict[str, Encode]) -> Encode
 def _message_expression(source: FunctionSource, field: FieldDescriptor, known: dict[str, Encode]) -> str:
     value = f"message.{field.name}"
     if is_map(field):
-        return f"dict({value})"
+        return f"dict(sorted({value}.items()))"
     convert = _conversion(field, known)
     if field.is_repeated:
         return f"list({value})" if convert is None else f"[{source.name(convert)}(item) for item in {value}]"

@@ -196,7 +196,7 @@ def rest_app(
     max_request_bytes: int,
     documents: Mapping[str, tuple[bytes, str]],
 ) -> ASGIApp:
-    """The application. A path without variables goes straight to its endpoint: the framework's layers cost 17 µs a request.
+    """The application. What has a body goes straight to its endpoint: the framework's layers cost 17 µs a request.
 
     Args:
         servicers: one per RPC.
@@ -213,7 +213,7 @@ def rest_app(
         rule = each.rpc.http
         endpoint = RpcEndpoint(each, telemetry.route(rule.method, rule.template), admission, max_request_bytes)
         routes.append(Route(starlette_path(rule.template), endpoint, methods=[rule.method], name=each.rpc.name))
-        if not _VARIABLE.search(rule.template):
+        if rule.has_body:
             direct[rule.method, rule.template] = endpoint
     routes.extend(_pages(telemetry, readiness, documents))
     _replace_framework_answers(app, telemetry.route(UNKNOWN, UNKNOWN))

@@ -44,7 +44,10 @@ def _http_rule(method: MethodDescriptor) -> HttpRule:
     verb = rule.WhichOneof("pattern")
     if verb not in {"get", "post"} or rule.additional_bindings or rule.body not in {"", "*"}:
         raise ValueError(f"{method.full_name}: only one get, or one post with body '*', can be mounted")
-    return HttpRule(verb.upper(), getattr(rule, verb), rule.body == "*")
+    template: str = getattr(rule, verb)
+    if rule.body and "{" in template:
+        raise ValueError(f"{method.full_name}: a body of '*' leaves no field for the path")
+    return HttpRule(verb.upper(), template, bool(rule.body))
 
 
 def _rpcs(file: FileDescriptor) -> list[Rpc]:

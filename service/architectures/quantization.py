@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from service.architectures.fields import Fields, kind, mapping, whole
+from service.architectures.fields import REQUIRED, Fields, kind, mapping
 from service.architectures.modules import MAX_PATTERNS, Modules
 from service.architectures.refusal import UnreadableConfig
 from service.architectures.storage import Format, Rule, Storage
+
+#: Formats that one checkpoint may mix; each has a list of modules to be asked for every weight of every layer.
+MAX_FORMATS: Final = 32
 
 _DTYPES: Final = {
     "float32": "fp32", "float": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16",
@@ -125,7 +128,7 @@ def _patterns(block: Fields, *names: str) -> list[str]:
 
 def _excluding(storage: Storage, patterns: Iterable[str], place: str) -> Storage:
     """The storage with the named modules left in the plain dtype, before any other rule."""
-    modules = Modules(patterns, place)
+    modules = Modules(patterns, place.rstrip("."))
     if not modules and not modules.mentions_vision:
         return storage
     return replace(
@@ -162,12 +165,19 @@ def _mxfp4(block: Fields, plain: Storage) -> Storage:
     return _excluding(storage, _patterns(block, "modules_to_not_convert"), block.path)
 
 
+def _mxfp8(block: Fields, plain: Storage) -> Storage:
+    storage = replace(plain, default=_MODELOPT["MXFP8"])
+    return _excluding(storage, _patterns(block, "modules_to_not_convert", "ignored_layers"), block.path)
+
+
 def _modelopt(block: Fields, plain: Storage) -> Storage:
-    algorithm = block.text("quant_algo").upper()
-    if algorithm == "MIXED_PRECISION":
+    algorithm = block.text("quant_algo", "" if block.has("config_groups") else REQUIRED).upper()
+    if block.has("quantized_layers"):
         storage = replace(plain, rules=_rules_of_layers(block))
+    elif algorithm in ("MIXED_PRECISION", ""):
+        storage = _of_groups(block, plain)
     else:
-        storage = replace(plain, default=_modelopt_format(block, algorithm), quantizes_lm_head=False)
+        storage = replace(plain, default=_modelopt_format(block, algorithm))
     return _excluding(storage, _patterns(block, "ignore", "exclude_modules"), block.path)
 
 
@@ -187,21 +197,35 @@ def _rules_of_layers(block: Fields) -> tuple[Rule, ...]:
         return ()
     if len(layers.values) > MAX_PATTERNS:
         raise block.refuse("quantized_layers", "It has too many entries.", f"Give at most {MAX_PATTERNS:,}.")
-    named: dict[Format, list[str]] = {}
+    named: dict[Format | None, list[str]] = {}
     formats: dict[tuple[str, str], Format] = {}
     for name, value in layers.values.items():
         entry = mapping(layers.path + name, value)
-        key = (repr(entry.get("quant_algo")), repr(entry.get("group_size")))
+        key = (repr(entry.get("quant_algo"))[:100], repr(entry.get("group_size"))[:100])
         if key not in formats:
             fields = Fields(entry, path=f"{layers.path}{name}.")
             formats[key] = _modelopt_format(fields, fields.text("quant_algo").upper())
         named.setdefault(formats[key], []).append(name)
-    return tuple(Rule(Modules(names, layers.path), chosen) for chosen, names in named.items())
+    return _rules(named, layers.path)
+
+
+def _rules(named: Mapping[Format | None, list[str]], place: str) -> tuple[Rule, ...]:
+    """One rule a format, for the modules that are named for it."""
+    if len(named) > MAX_FORMATS:
+        raise UnreadableConfig(place.rstrip("."), f"It mixes {len(named):,} number formats.", f"Give at most {MAX_FORMATS}.")
+    return tuple(Rule(Modules(names, place), chosen) for chosen, names in named.items())
 
 
 def _compressed_tensors(block: Fields, plain: Storage) -> Storage:
+    storage = replace(_of_groups(block, plain), quantizes_lm_head=True)
+    return _excluding(storage, _patterns(block, "ignore"), block.path)
+
+
+def _of_groups(block: Fields, plain: Storage) -> Storage:
+    """``config_groups``: each has targets, all linear layers or some modules, and a format of their weights."""
     groups = block.section("config_groups")
-    storage = plain
+    default = plain.default
+    named: dict[Format | None, list[str]] = {}
     for name in groups.values if groups is not None else ():
         group = groups.section(name) if groups is not None else None
         weights = group.section("weights") if group is not None else None
@@ -210,10 +234,10 @@ def _compressed_tensors(block: Fields, plain: Storage) -> Storage:
         chosen = _group_format(group, weights, plain.plain_bytes)
         targets = _patterns(group, "targets")
         if any(target in ("Linear", "re:.*") for target in targets):
-            storage = replace(storage, default=chosen, quantizes_lm_head=True)
+            default = chosen
         else:
-            storage = replace(storage, rules=(*storage.rules, Rule(Modules(targets, group.path), chosen)))
-    return _excluding(storage, _patterns(block, "ignore"), block.path)
+            named.setdefault(chosen, []).extend(targets)
+    return replace(plain, default=default, rules=_rules(named, block.path + "config_groups"))
 
 
 def _group_format(group: Fields, weights: Fields, plain_bytes: float) -> Format:
@@ -272,11 +296,12 @@ def _quark(block: Fields, plain: Storage) -> Storage:
     weight = overall.section("weight") if overall is not None else None
     storage = replace(plain, default=_quark_format(weight) if weight is not None else None)
     layers = block.section("layer_quant_config")
+    named: dict[Format | None, list[str]] = {}
     for name in layers.values if layers is not None else ():
         entry = layers.section(name) if layers is not None else None
         own = entry.section("weight") if entry is not None else None
-        rule = Rule(Modules([name], block.path), _quark_format(own) if own is not None else None)
-        storage = replace(storage, rules=(*storage.rules, rule))
+        named.setdefault(_quark_format(own) if own is not None else None, []).append(name)
+    storage = replace(storage, rules=_rules(named, block.path + "layer_quant_config"))
     return _excluding(storage, _patterns(block, "exclude"), block.path)
 
 
@@ -309,19 +334,21 @@ def _bitsandbytes(block: Fields, plain: Storage) -> Storage:
 def _auto_round(block: Fields, plain: Storage) -> Storage:
     storage = _gptq(block, plain)
     extra = block.section("extra_config")
+    excluded = []
     for name in extra.values if extra is not None else ():
         entry = extra.section(name) if extra is not None else None
-        bits = whole(f"{block.path}extra_config.{name}.bits", entry.values.get("bits", 16), 1, 64) if entry else 16
-        if bits >= 16:
-            storage = _excluding(storage, [name], block.path)
-    return storage
+        if entry is not None and entry.count("bits", 16, at_most=64) >= 16:
+            excluded.append(name)
+    return _excluding(storage, excluded, block.path)
 
 
 _METHODS: Final[Mapping[str, Callable[[Fields, Storage], Storage]]] = {
     "fp8": _fp8,
     "fbgemm_fp8": _fbgemm_fp8,
     "mxfp4": _mxfp4,
+    "mxfp8": _mxfp8,
     "modelopt": _modelopt,
+    "modelopt_mixed": _modelopt,
     "modelopt_fp4": _modelopt,
     "compressed-tensors": _compressed_tensors,
     "awq": _awq,

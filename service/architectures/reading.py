@@ -9,6 +9,7 @@ from service.architectures.decoder import Dialect, read_decoder
 from service.architectures.fields import Fields, mapping
 from service.architectures.generic import read_generic
 from service.architectures.quantization import storage_of
+from service.architectures.refusal import UnreadableConfig
 from service.architectures.registry import BY_CLASS, DIALECTS, NESTED_DEFAULTS, READERS, SAME_AS, TEXT_SECTIONS
 from service.architectures.vision import tower_weights
 
@@ -20,11 +21,13 @@ def read(config: Mapping[str, object], *, quantization: Mapping[str, object] | N
     block in the configuration itself is used where it is complete. Raises ``UnreadableConfig`` with the offending field
     when a key is missing, malformed or out of range, or the family is unknown and its keys do not suffice.
 
-    Pure: no files, no network, nothing kept between calls. Layers are limited to 1,000.
+    Pure: no files and no network. Layers are limited to 1,000.
     """
     top = Fields(mapping("config", config))
     text = _text_section(top)
     family = top.text("model_type", "") or text.text("model_type", "")
+    if len(family) > 100:
+        raise UnreadableConfig(top.place("model_type"), "It is too long.", "Give the name of the family.")
     source = Source(family=family, top=top, text=text, storage=storage_of(top, text, quantization))
     return _read(source)
 

@@ -1,6 +1,6 @@
 """Pure maths, one topic a file. Importing the package registers every formula."""
 
-from service.formulas import attention, collectives, kv_cache, memory, roofline, transformer, utilization
+from service.formulas import attention, collectives, engine_memory, kv_cache, memory, roofline, transformer, utilization
 from service.formulas.registry import REGISTRY, Formula
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "Formula",
     "attention",
     "collectives",
+    "engine_memory",
     "kv_cache",
     "memory",
     "roofline",

@@ -274,7 +274,8 @@ class FootprintBuilder:
 
     def stages(self, shape: Parallelism) -> tuple[StageFootprint, ...]:
         """What each pipeline stage puts on a device, alike ones once."""
-        return tuple(dict.fromkeys(self.each_stage(shape)))
+        parts = self._parts_of(shape)
+        return tuple(dict.fromkeys(self._stage(cut, parts, shape) for cut in dict.fromkeys(self._cuts(shape.pipeline))))
 
     def each_stage(self, shape: Parallelism) -> tuple[StageFootprint, ...]:
         """What each pipeline stage puts on a device, first to last."""

@@ -126,6 +126,8 @@ class Model:
     checkpoint_precision: str
     num_layers: int
     kv_bytes_per_token: float
+    windowed_kv_bytes_per_token: float
+    state_bytes_per_sequence: float
     notes: tuple[str, ...]
 
 
@@ -290,5 +292,7 @@ class Lister:
             checkpoint_precision=architecture.checkpoint_precision,
             num_layers=architecture.num_layers,
             kv_bytes_per_token=footprint.cache_bytes.growing_per_token,
+            windowed_kv_bytes_per_token=footprint.cache_bytes.windowed_per_token,
+            state_bytes_per_sequence=footprint.cache_bytes.fixed,
             notes=(*entry.notes, *architecture.notes),
         )

@@ -24,7 +24,7 @@ def models(name: str | None, session: Session) -> None:
 
 def _list(console: Console, answer: ListModelsResponse) -> None:
     columns = ("name", "publisher", "parameters", "active", "layers", "weights", "stored in")
-    cache = "cache per token\n(16 bits, layers\nwithout a window)"
+    cache = "cache per token\n(16 bits; + while\nwindows fill)"
     drawn = layout.table(*columns, cache, right=[2, 3, 4, 5, 7])
     for entry in answer.models:
         drawn.add_row(
@@ -35,7 +35,7 @@ def _list(console: Console, answer: ListModelsResponse) -> None:
             str(entry.num_layers),
             byte_count(entry.weight_bytes),
             entry.checkpoint_precision,
-            byte_count(entry.kv_bytes_per_token),
+            _cache_per_token(entry),
         )
     console.print(drawn)
     console.print()
@@ -64,8 +64,18 @@ def _counted(entry: Model) -> Table:
         drawn.add_row("active per token", large_count(entry.active_parameters))
     drawn.add_row("decoder layers", str(entry.num_layers))
     drawn.add_row("weights", f"{byte_count(entry.weight_bytes)}, stored in {entry.checkpoint_precision}")
-    drawn.add_row("cache per token", f"{byte_count(entry.kv_bytes_per_token)} at 16 bits, in layers without a window")
+    drawn.add_row("cache per token", f"{byte_count(entry.kv_bytes_per_token)} at 16 bits")
+    if entry.windowed_kv_bytes_per_token:
+        drawn.add_row("  while windows fill", f"+ {byte_count(entry.windowed_kv_bytes_per_token)}")
+    if entry.state_bytes_per_sequence:
+        drawn.add_row("cache per sequence", f"{byte_count(entry.state_bytes_per_sequence)}, whatever its length")
     return drawn
+
+
+def _cache_per_token(entry: Model) -> str:
+    if not entry.windowed_kv_bytes_per_token:
+        return byte_count(entry.kv_bytes_per_token)
+    return f"{byte_count(entry.kv_bytes_per_token)} + {byte_count(entry.windowed_kv_bytes_per_token)}"
 
 
 def _sparse(entry: Model) -> bool:

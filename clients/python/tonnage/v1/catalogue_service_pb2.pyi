@@ -409,6 +409,8 @@ class Model(_message.Message):
     NUM_LAYERS_FIELD_NUMBER: _builtins.int
     KV_BYTES_PER_TOKEN_FIELD_NUMBER: _builtins.int
     NOTES_FIELD_NUMBER: _builtins.int
+    WINDOWED_KV_BYTES_PER_TOKEN_FIELD_NUMBER: _builtins.int
+    STATE_BYTES_PER_SEQUENCE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name in requests."""
     title: _builtins.str
@@ -427,6 +429,10 @@ class Model(_message.Message):
     """Decoder layers."""
     kv_bytes_per_token: _builtins.float
     """Bytes that one more token adds to a 16-bit cache in layers whose cache grows without limit."""
+    windowed_kv_bytes_per_token: _builtins.float
+    """Bytes that one more token adds to a 16-bit cache in windowed layers, until their window is full."""
+    state_bytes_per_sequence: _builtins.float
+    """Bytes of cache that a sequence holds whatever its length: recurrent and convolution states, image keys."""
     @_builtins.property
     def aliases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Other names that find it, such as its Hugging Face ids."""
@@ -459,10 +465,12 @@ class Model(_message.Message):
         num_layers: _builtins.int = ...,
         kv_bytes_per_token: _builtins.float = ...,
         notes: _abc.Iterable[_builtins.str] | None = ...,
+        windowed_kv_bytes_per_token: _builtins.float = ...,
+        state_bytes_per_sequence: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["declared_active_parameters", b"declared_active_parameters", "declared_parameters", b"declared_parameters"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_parameters", b"active_parameters", "aliases", b"aliases", "checkpoint_precision", b"checkpoint_precision", "declared_active_parameters", b"declared_active_parameters", "declared_parameters", b"declared_parameters", "kv_bytes_per_token", b"kv_bytes_per_token", "name", b"name", "notes", b"notes", "num_layers", b"num_layers", "publisher", b"publisher", "title", b"title", "total_parameters", b"total_parameters", "weight_bytes", b"weight_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_parameters", b"active_parameters", "aliases", b"aliases", "checkpoint_precision", b"checkpoint_precision", "declared_active_parameters", b"declared_active_parameters", "declared_parameters", b"declared_parameters", "kv_bytes_per_token", b"kv_bytes_per_token", "name", b"name", "notes", b"notes", "num_layers", b"num_layers", "publisher", b"publisher", "state_bytes_per_sequence", b"state_bytes_per_sequence", "title", b"title", "total_parameters", b"total_parameters", "weight_bytes", b"weight_bytes", "windowed_kv_bytes_per_token", b"windowed_kv_bytes_per_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
