@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from service.architectures.architecture import Architecture, Experts, LayerKind, Role, Split, Tensor
 from service.architectures.fields import MAX_TOKENS, Fields
@@ -39,7 +39,6 @@ class Model:
     prediction: Sequence[Layer] = ()  # multi-token-prediction layers
     prediction_weights: tuple[Weight, ...] = ()
     notes: tuple[str, ...] = ()
-    context_limit_tokens: int | None = field(default=None)
 
 
 def assemble(source: Source, model: Model) -> Architecture:
@@ -47,7 +46,7 @@ def assemble(source: Source, model: Model) -> Architecture:
     storage = source.storage
     kinds, order = _kinds(storage, model.layers, model.layer_numbers or range(len(model.layers)))
     outer = tuple(storage.tensor(weight) for weight in (*_embeddings(model), *model.outer))
-    limit = model.context_limit_tokens or model.fields.maybe_count("max_position_embeddings", at_most=MAX_TOKENS)
+    limit = model.fields.maybe_count("max_position_embeddings", at_most=MAX_TOKENS)
     return Architecture(
         family=source.family,
         reader=model.reader,

@@ -9,9 +9,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from service.architectures.architecture import Role
 from service.architectures.decoder import Dialect
 from service.architectures.fields import Fields
+from service.architectures.layered_attention import deci_mixing
 from service.architectures.patterns import layer_windows, switched_windows
+from service.architectures.weights import Weight, vector
 
 _LLAMA: Final = Dialect(reader="llama", qkv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias")
 _GEMMA: Final = Dialect(
@@ -44,8 +47,14 @@ _GLM: Final = Dialect(
 )
 
 
+def _molmo_tokens(fields: Fields) -> tuple[Weight, ...]:
+    """Molmo keeps the rows of its added tokens apart from the embedding (additional_vocab_size, 128)."""
+    rows = fields.count("additional_vocab_size", 128, at_least=1)
+    return (vector("new_embedding", Role.EMBEDDING, rows * fields.count("hidden_size")),)
+
+
 def _halved(fields: Fields) -> int:
-    """Qwen (the first) counts gate and up together as intermediate_size."""
+    """Qwen (the first) and Molmo count gate and up together as intermediate_size."""
     return fields.count("intermediate_size", at_least=2) // 2
 
 
@@ -139,6 +148,17 @@ DENSE_DIALECTS: Final[Mapping[str, Dialect]] = {
         reader="apertus", gated=False, qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="head"
     ),
     "arcee": replace(_LLAMA, reader="arcee", gated=False),
+    "orion": replace(_LLAMA, reader="orion", norm_bias=True),
+    "deci": replace(_LLAMA, reader="deci", mixing=deci_mixing),
+    # Molmo counts gate and up together as intermediate_size, like the first Qwen.
+    "molmo": Dialect(
+        reader="molmo", attention="att", mlp="", mlp_names=("ff_proj.gate", "ff_proj", "ff_out"), qkv_bias="qkv_bias",
+        qk_norm="all", qk_norm_switch="attention_layer_norm", intermediate=_halved, outer_additions=_molmo_tokens,
+        aliases={
+            "vocab_size": ("embedding_size", "vocab_size"),
+            "tie_word_embeddings": ("weight_tying", "tie_word_embeddings"),
+        },
+    ),
     "stablelm": Dialect(
         reader="stablelm", qkv_bias="use_qkv_bias", norm_bias=True, qk_norm="all", qk_norm_switch="qk_layernorm"
     ),

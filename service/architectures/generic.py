@@ -14,6 +14,7 @@ from service.architectures.fields import Fields
 from service.architectures.latent import has_latent_keys, latent_mixing, sparse_latent_mixing
 from service.architectures.patterns import layer_windows, switched_windows
 from service.architectures.refusal import UnreadableConfig
+from service.architectures.vision import tower_weights
 
 _NEEDED: Final = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
 
@@ -39,9 +40,20 @@ def read_generic(source: Source) -> Architecture:
                 f"The family {source.family[:60]!r} is not known and the configuration has no {name}.",
                 f"Add {name}, or give the model_type of a known family.",
             )
-    architecture = read_decoder(source, _dialect(fields, sparse=sparse))
-    note = f"The family {source.family[:60]!r} is not known: read generically, as gated MLPs and two norms a layer."
-    return replace(architecture, notes=(note, *architecture.notes))
+    towers, tower_notes = tower_weights(source.top, fields.count("hidden_size"))
+    architecture = read_decoder(source, _dialect(fields, sparse=sparse), towers=towers)
+    return replace(architecture, notes=(*_notes(source), *architecture.notes, *tower_notes))
+
+
+def _notes(source: Source) -> tuple[str, ...]:
+    """What reading without knowing the family had to assume."""
+    fields = source.text
+    found = [f"The family {source.family[:60]!r} is not known: read generically, as gated MLPs and two norms a layer."]
+    if not fields.has("tie_word_embeddings") and not source.top.has("tie_word_embeddings"):
+        found.append("tie_word_embeddings is absent: the lm_head is taken to be stored apart from the embedding.")
+    if fields.has("sliding_window") and not fields.has("layer_types") and not fields.has("use_sliding_window"):
+        found.append("layer_types is absent: sliding_window is taken to hold in every layer.")
+    return tuple(found)
 
 
 def _dialect(fields: Fields, *, sparse: bool) -> Dialect:

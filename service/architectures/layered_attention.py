@@ -138,6 +138,17 @@ def hunyuan_mixing(fields: Fields, dialect: Dialect, num_layers: int) -> list[Pa
     return [shared if index % factor else own for index in range(num_layers)]
 
 
+def deci_mixing(fields: Fields, dialect: Dialect, num_layers: int) -> list[Part]:
+    """DeciLM: the number of KV heads is given layer by layer."""
+    counts = fields.counts("num_key_value_heads_per_layer", length=num_layers, at_least=1, at_most=MAX_HEADS)
+    if counts is None:
+        return [grouped_query_attention(read_heads(fields), attention_traits(fields, dialect))] * num_layers
+    hidden, heads = fields.count("hidden_size"), fields.count("num_attention_heads", at_most=MAX_HEADS)
+    traits = attention_traits(fields, dialect)
+    made = {number: grouped_query_attention(heads_of(fields, hidden, heads, number), traits) for number in set(counts)}
+    return [made[number] for number in counts]
+
+
 def step3_mixing(fields: Fields, dialect: Dialect, num_layers: int) -> list[Part]:
     """Step-3: multi-matrix factorisation attention, one KV head, queries through a narrow shared projection."""
     del dialect

@@ -242,7 +242,7 @@ def _of_groups(block: Fields, plain: Storage) -> Storage:
 
 def _group_format(group: Fields, weights: Fields, plain_bytes: float) -> Format:
     """The weights of a compressed-tensors group: num_bits, type, strategy, group_size, block_structure."""
-    precision, bits = _element(weights, weights.count("num_bits", at_most=64), weights.text("type", "int"))
+    precision, bits = _element(weights, "num_bits", weights.count("num_bits", at_most=64), weights.text("type", "int"))
     size = weights.maybe_count("group_size", at_least=-1, at_most=65_536)
     strategy = weights.text("strategy", "group" if size and size > 0 else "tensor")
     if precision == "fp4":
@@ -260,11 +260,11 @@ def _group_format(group: Fields, weights: Fields, plain_bytes: float) -> Format:
     raise group.refuse("weights", f"The strategy {strategy[:40]!r} is not known.", _UNKNOWN_METHOD)
 
 
-def _element(block: Fields, bits: int, number: str) -> tuple[str, int]:
+def _element(block: Fields, key: str, bits: int, number: str) -> tuple[str, int]:
     names = {("int", 8): "int8", ("int", 4): "int4", ("float", 8): "fp8", ("float", 4): "fp4"}
     precision = names.get((number, bits))
     if precision is None:
-        raise UnreadableConfig(f"{block.path}num_bits", f"{bits} bits of type {number[:20]!r} are not known.", _UNKNOWN_METHOD)
+        raise block.refuse(key, f"{bits} bits of type {number[:20]!r} are not known.", _UNKNOWN_METHOD)
     return precision, bits
 
 
@@ -272,14 +272,14 @@ def _awq(block: Fields, plain: Storage) -> Storage:
     bits = block.count("bits", block.count("w_bit", 4, at_most=64), at_most=64)
     group = block.count("group_size", block.count("q_group_size", 128, at_least=-1), at_least=-1, at_most=65_536)
     zero = bits if block.flag("zero_point", True) else 0
-    precision, bits = _element(block, bits, "int")
+    precision, bits = _element(block, "bits", bits, "int")
     chosen = Format(precision, bits, 1, group if group > 0 else None, scale_bytes=2, zero_point_bits=zero)
     storage = replace(plain, default=chosen, quantizes_vision=False)
     return _excluding(storage, _patterns(block, "modules_to_not_convert"), block.path)
 
 
 def _gptq(block: Fields, plain: Storage) -> Storage:
-    precision, bits = _element(block, block.count("bits", at_most=64), "int")
+    precision, bits = _element(block, "bits", block.count("bits", at_most=64), "int")
     group = block.count("group_size", 128, at_least=-1, at_most=65_536)
     # qzeros are stored whether the scheme is symmetric or not, and g_idx names the group of every input (int32).
     columns = group if group > 0 else None

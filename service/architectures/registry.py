@@ -38,15 +38,11 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
 #: model_type → the model_type whose reader it shares.
 SAME_AS: Final[Mapping[str, str]] = {
     # one family under several names
-    "kimi_k2": "deepseek_v3", "deepseek_v31": "deepseek_v3", "deepseek_mtp": "deepseek_v3", "deepseekv3": "deepseek_v3",
-    "minimax_m1": "minimax", "minimax_text_01": "minimax", "minimax_m3": "minimax_m3_vl_text",
-    "phi-msft": "phi", "phi3_v": "phi3", "phi4mm": "phi3", "phi4_multimodal": "phi3",
-    "mimo": "qwen2", "mimo_v2": "mimo_v2_flash", "mimo_vl": "qwen2", "step3p7": "step3p5", "step3": "step3_text",
-    "exaone4_5_text": "exaone4", "internlm": "internlm2", "internlm2_5": "internlm2",
-    "kimi_k3": "kimi_linear", "falcon_mamba": "mamba", "longcat_flash_chat": "longcat_flash",
-    "minicpm4": "minicpm", "yi": "llama", "Yi": "llama", "aquila": "llama", "deepseek_coder": "llama", "solar": "llama",
-    "grok-1": "grok", "grok_1": "grok", "grok-2": "grok", "ling": "bailing_moe",
-    "nemotron-nas": "nemotron_nas", "deci": "nemotron_nas", "hyperclovax": "granite",
+    "kimi_k2": "deepseek_v3", "kimi_k3": "kimi_linear", "minimax_m1": "minimax", "minimax_text_01": "minimax",
+    "phi-msft": "phi", "phi3_v": "phi3", "phi4mm": "phi3", "phi4_multimodal": "phi3", "mimo": "qwen2",
+    "mimo_v2": "mimo_v2_flash", "step3p7": "step3p5", "step3": "step3_text", "exaone4_5_text": "exaone4",
+    "internlm": "internlm2", "falcon_mamba": "mamba", "Yi": "llama", "aquila": "llama", "grok-1": "grok",
+    "nemotron-nas": "nemotron_nas", "decilm": "deci",
     # text sections of multimodal families
     "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "gemma4": "gemma4_text", "llama4": "llama4_text",
     "gemma4_unified_text": "gemma4_text", "gemma4_unified": "gemma4_text",

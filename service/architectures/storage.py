@@ -88,9 +88,6 @@ class Storage:
         if chosen is not None:
             precision = chosen.precision
             num_bytes = chosen.num_bytes(weight.num_inputs, weight.num_outputs, weight.copies)
-        elif weight.precision is not None:
-            precision = weight.precision
-            num_bytes = parameters * BYTES_PER_ELEMENT[precision]
         else:
             precision = self.plain_precision
             num_bytes = parameters * self.plain_bytes

@@ -298,3 +298,15 @@ def minimax_m3_vision(vision: Fields, text_hidden: int) -> Tower:
     merged = text_hidden * _size(vision, "spatial_merge_size", 2) ** 2
     each = linear(hidden, inner) + linear(inner, text_hidden)
     return tower + stem + each + linear(merged, inner) + linear(inner, text_hidden)
+
+
+def gemma4_audio(audio: Fields, text_hidden: int) -> Tower:
+    """Gemma 4's conformer: two half feed-forward blocks, attention with relative keys and a light convolution a layer."""
+    hidden, heads = _size(audio, "hidden_size", 1024), _size(audio, "num_attention_heads", 8)
+    layers, out = _num_layers(audio, 12), _size(audio, "output_proj_dims", 1536)
+    others = hidden * (9 + _size(audio, "conv_kernel_size", 5)) + hidden // heads
+    channels = audio.counts("subsampling_conv_channels", length=2, at_least=4) or [128, 32]
+    convolutions = 9 * channels[0] * (1 + channels[1]) + sum(channels)
+    tower = Tower(layers * 24 * hidden * hidden, layers * others, hidden) + table(convolutions)
+    joined = linear(channels[0] // 4 * channels[1], hidden, bias=False)
+    return tower + joined + linear(hidden, out) + linear(out, text_hidden, bias=False)

@@ -1,4 +1,4 @@
-"""Which vision tower belongs to a configuration, and what it adds to the weights.
+"""Which vision and audio towers belong to a configuration, and what they add to the weights (all under one role).
 
 Towers take memory beside the decoder and no part in decoding a token.
 """
@@ -58,24 +58,46 @@ _PROJECTOR_KEYS: Final = (
 )  # fmt: skip
 
 
+#: model_type of the whole configuration → its audio tower.
+_AUDIO: Final[Mapping[str, Callable[[Fields, int], Tower]]] = {"gemma4": towers.gemma4_audio}
+
+
 def tower_weights(top: Fields, text_hidden: int) -> tuple[tuple[Weight, ...], tuple[str, ...]]:
-    """The vision tower of a configuration as two weights, and what there is to say about it."""
+    """The vision and audio towers of a configuration as weights, and what there is to say about them."""
     family = top.text("model_type", "")
+    seen, seen_notes = _vision_weights(top, family, text_hidden)
+    heard, heard_notes = _audio_weights(top, family, text_hidden)
+    return seen + heard, seen_notes + heard_notes
+
+
+def _vision_weights(top: Fields, family: str, text_hidden: int) -> tuple[tuple[Weight, ...], tuple[str, ...]]:
     section = top.section("vision_config")
     kind = section.text("model_type", "") if section is not None else ""
     build = TOWERS.get(family) or _BY_SECTION.get(kind)
     if build is None:
-        named = family[:60] or "this model"
-        return (), (
-            f"The vision tower of {named} is not counted: its layout is not known here.",
-        ) if section is not None else ()
+        return (), _uncounted("vision", family) if section is not None else ()
     notes: tuple[str, ...] = ()
     if section is None and top.section("text_config") is None and family not in _WITHOUT_SECTION:
         return (), ()  # a text-only model of a family that also has multimodal ones
     if section is None:
         section = Fields({}, path="vision_config.")
         notes = ("The configuration has no vision_config: the vision tower is the class default's.",)
-    return _weights(build(_with_projector_keys(top, section), text_hidden)), notes
+    return _weights("vision_tower", build(_with_projector_keys(top, section), text_hidden)), notes
+
+
+def _audio_weights(top: Fields, family: str, text_hidden: int) -> tuple[tuple[Weight, ...], tuple[str, ...]]:
+    section = top.section("audio_config")
+    if section is None:
+        return (), ()
+    build = _AUDIO.get(family)
+    if build is None:
+        return (), _uncounted("audio", family)
+    return _weights("audio_tower", build(section, text_hidden)), ()
+
+
+def _uncounted(kind: str, family: str) -> tuple[str, ...]:
+    named = family[:60] or "this model"
+    return (f"The {kind} tower of {named} is not counted: its layout is not known here.",)
 
 
 def _with_projector_keys(top: Fields, section: Fields) -> Fields:
@@ -83,9 +105,9 @@ def _with_projector_keys(top: Fields, section: Fields) -> Fields:
     return section.with_values({key: top.values[key] for key in _PROJECTOR_KEYS if key in top.values})
 
 
-def _weights(tower: Tower) -> tuple[Weight, ...]:
+def _weights(name: str, tower: Tower) -> tuple[Weight, ...]:
     rows = -(-tower.matrices // tower.width)
     return (
-        Weight("vision_tower", Role.VISION, Split.EVEN, tower.width, rows, linear=False),
-        Weight("vision_tower.others", Role.VISION, Split.REPLICATED, tower.others, 1, linear=False, quantizable=False),
+        Weight(name, Role.VISION, Split.EVEN, tower.width, rows, linear=False),
+        Weight(f"{name}.others", Role.VISION, Split.REPLICATED, tower.others, 1, linear=False, quantizable=False),
     )

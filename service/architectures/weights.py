@@ -14,8 +14,8 @@ class Weight:
     """A matrix (or ``copies`` of it), or a vector or table that is not multiplied.
 
     ``name`` is the path of its module below the layer, as the checkpoint has it. ``linear`` says that a token is
-    multiplied with it and that quantisation can apply; routers are linear but never quantised. ``runs`` is how often
-    one token passes it (a block shared by several layers is stored once and runs many times).
+    multiplied with it, ``quantizable`` that quantisation can apply to it. ``runs`` is how often one token passes it (a
+    block shared by several layers is stored once and runs many times).
     """
 
     name: str
@@ -27,7 +27,6 @@ class Weight:
     linear: bool = True
     quantizable: bool = True
     runs: float = 1
-    precision: str | None = None  # where the checkpoint keeps it in a format of its own, whatever the dtype says
 
     @property
     def num_parameters(self) -> int:

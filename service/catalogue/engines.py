@@ -31,12 +31,14 @@ FIGURE_UNITS: Final = MappingProxyType(
         "default_max_running_requests": "1",
         "default_graph_max_sequences": "1",
         "framework_memory_loss": "B",
+        "framework_memory_loss_ratio": "1",
         "fraction_reserve_base": "B",
         "fraction_reserve_per_chunk_token": "B",
         "fraction_reserve_per_graph_sequence": "B",
         "fraction_reserve_per_device": "B",
         "fraction_reserve_floor": "B",
         "weights_beside_checkpoint": "B",
+        "weights_beside_vision_tower": "B",
         "mxfp4_expert_columns": "1",
         "mxfp4_repacking_ratio": "1",
         "sampler_bytes_per_logit": "B",
@@ -70,7 +72,7 @@ BEHAVIOUR_WORDS: Final = MappingProxyType(
         "windowed_layers": ("window_and_batch", "whole_context", "unknown"),
         "chunked_layers": ("window_and_batch", "whole_context", "unknown"),
         "printed_tokens": ("blocks", "blocks_by_group", "concurrency_times_length"),
-        "profiled_tokens": ("whole_prompt", "batch"),
+        "profiled_tokens": ("whole_prompt", "whole_prompt_or_batch", "batch"),
         "graphs": ("beside", "deducted"),
         "expert_workspace": ("passing", "kept"),
         "longer_than_pool": ("refused", "shortened", "accepted"),
@@ -111,8 +113,8 @@ class EngineFigure:
     """One constant of an engine: its most likely value, the range seen, and where it holds.
 
     ``from_devices`` and ``from_memory_gib``: it holds from so many tensor-parallel devices, from so much memory of a device
-    on; of several that hold, the largest condition wins. ``not_for``: accelerators (the beginning of their names) that it
-    does not hold for. ``note`` of the figure says on what it was seen.
+    on. ``not_for`` and ``only_for``: accelerators, by the beginning of their names, that it does not hold for or holds for
+    alone. Of several that hold, the narrowest condition wins. ``note`` of the figure says on what it was seen.
     """
 
     name: str
@@ -124,11 +126,20 @@ class EngineFigure:
     from_devices: int = 1
     from_memory_gib: int = 0
     not_for: tuple[str, ...] = ()
+    only_for: tuple[str, ...] = ()
+
+    def is_for(self, accelerator: str) -> bool:
+        """Whether it holds for an accelerator of that name."""
+        return accelerator.startswith(self.only_for or "") and not (self.not_for and accelerator.startswith(self.not_for))
 
     @property
     def value(self) -> float:
         """The most likely value, in the base unit."""
         return self.figure.value
+
+
+def _narrowness(figure: EngineFigure) -> tuple[bool, int, int, bool]:
+    return bool(figure.only_for), figure.from_memory_gib, figure.from_devices, bool(figure.not_for)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +181,9 @@ class Engine:
             and version in each.versions
             and each.from_devices <= devices
             and each.from_memory_gib <= memory_gib
-            and not accelerator.startswith(each.not_for or ("\0",))
+            and each.is_for(accelerator)
         )
-        return max(holding, key=lambda each: (each.from_memory_gib, each.from_devices), default=None)
+        return max(holding, key=_narrowness, default=None)
 
     def behaviour(self, name: str, version: Version) -> EngineBehaviour | None:
         """What the engine does in a release; None where nothing is known."""
@@ -197,9 +208,13 @@ def read_engine(section: Section) -> Engine:
     newest = parse_version(engine.newest_version)
     if newest is None or newest not in engine.versions:
         section.refuse("newest_version", f"{engine.newest_version!r} lies outside {engine.versions.text!r}")
-    _refuse_overlaps(section, "figures", engine.figures, lambda each: (each.name, each.from_devices, each.from_memory_gib))
+    _refuse_overlaps(section, "figures", engine.figures, _condition)
     _refuse_overlaps(section, "behaviours", engine.behaviours, lambda each: each.name)
     return engine
+
+
+def _condition(figure: EngineFigure) -> object:
+    return figure.name, _narrowness(figure)
 
 
 def _versions(section: Section) -> EngineVersionRange:
@@ -226,6 +241,7 @@ def _figure(section: Section) -> EngineFigure:
         from_devices=section.optional_count("from_devices") or 1,
         from_memory_gib=section.optional_count("from_memory_gib") or 0,
         not_for=section.texts("not_for"),
+        only_for=section.texts("only_for"),
     )
     if not entry.low <= entry.value <= entry.high:
         section.refuse("low", "the value must lie between low and high")

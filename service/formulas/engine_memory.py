@@ -62,61 +62,80 @@ def pool_bytes_by_free_fraction(*, free_after_load_bytes: float, free_gpu_memory
     return free_after_load_bytes * free_gpu_memory_fraction
 
 
-@formula("c · V · S + 4 · V · P + 2 · h · (T + 2 · S)", source="fitted on start-up logs: decision 0005")
+@formula("(b + c) · V · S + r · V + b · h · (T + 2 · S)", source="fitted on start-up logs: decision 0005")
 def sampler_peak_bytes(
     *,
     vocab_size: float,
     hidden_size: float,
     sampled_sequences: float,
     profiled_tokens: float,
+    activation_bytes_per_element: float,
     sampler_bytes_per_logit: float,
     row_buffer_bytes_per_vocabulary_entry: float,
 ) -> float:
     """Memory at the sampler's height in the profiling run: S rows of logits in several copies, and the hidden states.
 
-    Tensor parallelism changes none of it: logits are gathered on every rank. The hidden states are those of all T tokens and
-    two copies of the sampled ones, in 16 bits; the buffer holds one fp32 row per multiprocessor, from 0.17 on.
+    Tensor parallelism changes none of it: logits are gathered on every rank. The logits stand in the model's own format (b),
+    and c bytes a logit of copies in fp32 beside them; the hidden states are those of all T tokens and two copies of the
+    sampled ones. The buffer holds one fp32 row per multiprocessor, from vLLM 0.17 on.
 
     >>> round(sampler_peak_bytes(vocab_size=128256, hidden_size=4096, sampled_sequences=1024, profiled_tokens=8192,
-    ...     sampler_bytes_per_logit=14, row_buffer_bytes_per_vocabulary_entry=528) / 2**30, 2)
+    ...     activation_bytes_per_element=2, sampler_bytes_per_logit=12, row_buffer_bytes_per_vocabulary_entry=528) / 2**30, 2)
     1.85
     """
-    logits = sampler_bytes_per_logit * vocab_size * sampled_sequences
+    logits = (activation_bytes_per_element + sampler_bytes_per_logit) * vocab_size * sampled_sequences
     rows = row_buffer_bytes_per_vocabulary_entry * vocab_size
-    return logits + rows + 2 * hidden_size * (profiled_tokens + 2 * sampled_sequences)
+    return logits + rows + activation_bytes_per_element * hidden_size * (profiled_tokens + 2 * sampled_sequences)
 
 
-@formula("2 · T · (3 · w + m · h)", source="fitted on start-up logs: decision 0005")
+@formula("b · T · (3 · w + m · h)", source="fitted on start-up logs: decision 0005")
 def forward_peak_bytes(
-    *, profiled_tokens: float, mlp_width_per_device: float, hidden_size: float, forward_hidden_multiples: float
+    *,
+    profiled_tokens: float,
+    mlp_width_per_device: float,
+    hidden_size: float,
+    forward_hidden_multiples: float,
+    activation_bytes_per_element: float,
 ) -> float:
     """Memory at the height of the forward pass: a gated MLP's two halves and their product, and m hidden vectors a token.
 
     >>> round(forward_peak_bytes(profiled_tokens=20000, mlp_width_per_device=14336, hidden_size=4096,
-    ...     forward_hidden_multiples=3) / 2**30, 2)
+    ...     forward_hidden_multiples=3, activation_bytes_per_element=2) / 2**30, 2)
     2.06
     """
-    return 2 * profiled_tokens * (3 * mlp_width_per_device + forward_hidden_multiples * hidden_size)
+    per_token = 3 * mlp_width_per_device + forward_hidden_multiples * hidden_size
+    return activation_bytes_per_element * profiled_tokens * per_token
 
 
-@formula("2 · T · k · (max(w, h) + max(2 · w, h))", source="vLLM, fused expert kernels, 2025: two workspaces")
+@formula("b · T · k · (max(w, h) + max(2 · w, h))", source="vLLM, fused expert kernels, 2025: two workspaces")
 def expert_workspace_bytes(
     *,
     profiled_tokens: float,
     num_experts_per_token: float,
     expert_width_per_device: float,
     hidden_size: float,
+    activation_bytes_per_element: float,
     maximum: Callable[[float, float], float] = max,
 ) -> float:
-    """Memory of the two workspaces in which each token's k experts are computed, in 16 bits.
+    """Memory of the two workspaces in which each token's k experts are computed.
 
     >>> expert_workspace_bytes(profiled_tokens=8192, num_experts_per_token=8, expert_width_per_device=768,
-    ...     hidden_size=2048) / 2**20
+    ...     hidden_size=2048, activation_bytes_per_element=2) / 2**20
     512.0
     """
     first = maximum(expert_width_per_device, hidden_size)
     second = maximum(2 * expert_width_per_device, hidden_size)
-    return 2 * profiled_tokens * num_experts_per_token * (first + second)
+    return activation_bytes_per_element * profiled_tokens * num_experts_per_token * (first + second)
+
+
+@formula("T_max · d · b", source="vLLM start-up logs: Llama-3.1-8B loads 0.031 GiB more than its tensors, Qwen3-14B 0.010")
+def rotary_table_bytes(*, context_limit_tokens: float, head_dim: float, activation_bytes_per_element: float) -> float:
+    """Memory of the table of rotary cosines and sines, which is computed at loading and shared by the layers.
+
+    >>> rotary_table_bytes(context_limit_tokens=131072, head_dim=128, activation_bytes_per_element=2) / 2**30
+    0.03125
+    """
+    return context_limit_tokens * head_dim * activation_bytes_per_element
 
 
 @formula("G_0 + g · n", source="vLLM start-up logs, 2026: the log adds it up so")

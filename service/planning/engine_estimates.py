@@ -10,6 +10,7 @@ from service.formulas.engine_memory import (
     expert_workspace_bytes,
     forward_peak_bytes,
     graph_bytes,
+    rotary_table_bytes,
     sampler_peak_bytes,
 )
 from service.planning.device import MemoryBasis
@@ -25,6 +26,7 @@ _LARGE_DEVICE_GIB = 70.0
 #: Multiprocessors where they are not known.
 _COMPUTE_UNITS = 132.0
 _MAX_GRAPH_SEQUENCES = 512
+_CHUNKED_BEYOND_TOKENS = 32_768
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +70,52 @@ def physical_memory(run: EngineRun) -> Estimate:
     usable = device.usable_memory_bytes or 0.0
     if device.memory_basis is MemoryBasis.CALLER:
         return Estimate.exact(usable)
-    loss = run.constant("framework_memory_loss")
-    return Estimate(usable - loss.value, usable - loss.high, usable - loss.low)
+    fixed, share = run.constant("framework_memory_loss"), run.constant("framework_memory_loss_ratio")
+    return Estimate(
+        usable * (1 - share.value) - fixed.value,
+        usable * (1 - share.high) - fixed.high,
+        usable * (1 - share.low) - fixed.low,
+    )
 
 
 def beside_checkpoint(run: EngineRun, builder: FootprintBuilder, layers: range) -> Estimate:
-    """Weights of a stage beyond what the checkpoint stores: buffers, and mxfp4 experts padded and repacked for a kernel."""
-    buffers = Estimate.of(run.constant("weights_beside_checkpoint"))
+    """Weights of a stage beyond what the checkpoint stores: tables and buffers, and mxfp4 experts repacked for a kernel."""
+    parts = [Estimate.exact(_rotary_table(builder)), Estimate.of(run.constant("weights_beside_checkpoint"))]
+    tower = run.known("weights_beside_vision_tower")
+    if tower is not None and has_vision(builder.architecture):
+        parts.append(Estimate.of(tower))
+    parts.append(_repacked_experts(run, builder, layers))
+    return Estimate(*(sum(getattr(part, end) for part in parts) for end in ("value", "low", "high")))
+
+
+def has_vision(architecture: Architecture) -> bool:
+    """Whether the model has a vision tower."""
+    return any(tensor.role is Role.VISION for tensor in architecture.outer)
+
+
+def _rotary_table(builder: FootprintBuilder) -> float:
+    shapes = [kind.attention for kind in builder.architecture.layer_kinds if kind.attention]
+    return rotary_table_bytes(
+        context_limit_tokens=builder.architecture.context_limit_tokens or 0,
+        head_dim=max((shape.rope_head_dim or shape.query_key_head_dim for shape in shapes), default=0),
+        activation_bytes_per_element=activation_element_bytes(builder),
+    )
+
+
+def activation_element_bytes(builder: FootprintBuilder) -> float:
+    """Bytes of an activation: 16 bits unless the model is loaded in fp32."""
+    return 4.0 if builder.formats.weights == "fp32" else 2.0
+
+
+def _repacked_experts(run: EngineRun, builder: FootprintBuilder, layers: range) -> Estimate:
     experts = builder.architecture.experts
     columns, repacked = run.known("mxfp4_expert_columns"), run.known("mxfp4_repacking_ratio")
     stored = _mxfp4_expert_bytes(run, builder, layers)
     if not stored or experts is None or columns is None or repacked is None:
-        return buffers
+        return Estimate.exact(0.0)
     width = experts.intermediate_size / run.shape.expert_tensor
-    padded = -(-width // columns.value) * columns.value / width
-
-    def added(ratio: float) -> float:
-        return stored * (padded - 1 + ratio - 1)
-
-    return Estimate(
-        buffers.value + added(repacked.value), buffers.low + added(repacked.low), buffers.high + added(repacked.high)
-    )
+    padding = -(-width // columns.value) * columns.value / width - 1
+    return Estimate(*(stored * (padding + ratio - 1) for ratio in (repacked.value, repacked.low, repacked.high)))
 
 
 def _mxfp4_expert_bytes(run: EngineRun, builder: FootprintBuilder, layers: range) -> float:
@@ -118,32 +145,35 @@ def activation_peak(run: EngineRun, builder: FootprintBuilder, *, samples: bool,
         mlp_width_per_device=width,
         hidden_size=architecture.hidden_size,
         forward_hidden_multiples=run.constant("forward_hidden_multiples").value,
+        activation_bytes_per_element=activation_element_bytes(builder),
     )
     peak = forward
     if samples:
         kept = workspace if _keeps_workspace(run) else 0.0
-        peak = max(forward, kept + _sampler(run, architecture, tokens, apply) + _multimodal(run, architecture, tokens))
+        peak = max(forward, kept + _sampler(run, builder, tokens, apply) + _multimodal(run, architecture, tokens))
     spread, base = run.constant("activation_spread"), run.constant("activation_base")
     return Estimate(peak + base.value, peak * spread.low + base.low, peak * spread.high + base.high)
 
 
 def profiled_tokens(run: EngineRun) -> int:
     """Tokens of the profiling run: one batch, or a whole prompt where prompts are not cut into chunks."""
-    if run.word("profiled_tokens") == "batch" or run.settings.max_num_batched_tokens is not None:
+    word = run.word("profiled_tokens")
+    chunked = word == "batch" or (word == "whole_prompt_or_batch" and run.max_model_len > _CHUNKED_BEYOND_TOKENS)
+    if chunked or run.settings.max_num_batched_tokens is not None:
         return run.max_num_batched_tokens
-    # Without chunks a prompt must fit one batch; beyond 32,768 tokens chunks were the default even then.
-    return run.max_num_batched_tokens if run.max_model_len > 32_768 else max(run.max_model_len, run.max_num_batched_tokens)
+    return max(run.max_model_len, run.max_num_batched_tokens)
 
 
-def _sampler(run: EngineRun, architecture: Architecture, tokens: int, apply: Apply) -> float:
+def _sampler(run: EngineRun, builder: FootprintBuilder, tokens: int, apply: Apply) -> float:
     buffer = run.known("sampler_bytes_per_vocabulary_entry_and_compute_unit")
     units = run.device.num_compute_units or _COMPUTE_UNITS
     return apply(
         sampler_peak_bytes,
-        vocab_size=architecture.vocab_size,
-        hidden_size=architecture.hidden_size,
+        vocab_size=builder.architecture.vocab_size,
+        hidden_size=builder.architecture.hidden_size,
         sampled_sequences=min(run.max_num_seqs, tokens),
         profiled_tokens=tokens,
+        activation_bytes_per_element=activation_element_bytes(builder),
         sampler_bytes_per_logit=run.constant("sampler_bytes_per_logit").value,
         row_buffer_bytes_per_vocabulary_entry=buffer.value * units if buffer else 0.0,
     )
@@ -151,10 +181,9 @@ def _sampler(run: EngineRun, architecture: Architecture, tokens: int, apply: App
 
 def _multimodal(run: EngineRun, architecture: Architecture, tokens: int) -> float:
     """Input embeddings and encoder outputs of a batch, which a model with a vision tower keeps beside the hidden states."""
-    multiples = run.known("multimodal_hidden_multiples")
-    if multiples is None or all(tensor.role is not Role.VISION for tensor in architecture.outer):
+    if not has_vision(architecture):
         return 0.0
-    return multiples.value * 2 * architecture.hidden_size * tokens
+    return run.constant("multimodal_hidden_multiples").value * 2 * architecture.hidden_size * tokens
 
 
 def _keeps_workspace(run: EngineRun) -> bool:
@@ -173,12 +202,14 @@ def _expert_workspace(run: EngineRun, builder: FootprintBuilder, tokens: int, ap
         num_experts_per_token=experts.num_experts_per_token,
         expert_width_per_device=experts.intermediate_size / run.shape.expert_tensor,
         hidden_size=builder.architecture.hidden_size,
+        activation_bytes_per_element=activation_element_bytes(builder),
     )
 
 
 def by_link(run: EngineRun, name: str) -> Estimate:
     """A constant that differs between devices with and without a fast link, for this run's devices."""
-    slow = run.known(f"{name}_without_fast_link")
+    # Unified memory has a constant of its own, whatever its links.
+    slow = None if run.constant(name).only_for else run.known(f"{name}_without_fast_link")
     return Estimate.of(slow if slow and run.shape.tensor > 1 and not _has_fast_link(run) else run.constant(name))
 
 

@@ -33,6 +33,7 @@ class EngineMemory:
 
     ``kv_bytes_per_token_per_device`` is what one token costs in every layer, padding layers included. ``low`` and ``high`` are
     what the pool would hold at the ends of its range; ``outcome_is_certain`` says whether they agree with ``likely``.
+    ``replica_max_concurrency`` counts every attention-data rank, each of which is an engine with a pool of its own.
     """
 
     engine: str
@@ -42,11 +43,13 @@ class EngineMemory:
     high: Holding
     statement: str
     budget: tuple[EngineBudgetLine, ...]
+    stage_budgets: tuple[tuple[EngineBudgetLine, ...], ...]  # of every pipeline stage, first to last
     kv_pool_bytes_per_device: float
     kv_pool_low_bytes_per_device: float
     kv_pool_high_bytes_per_device: float
     kv_bytes_per_token_per_device: float
     needed_bytes_per_device: float  # for one sequence of max_model_len
+    replica_max_concurrency: float
     block_tokens: int
     num_padding_layers: int
     max_model_len: int

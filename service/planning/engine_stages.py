@@ -130,6 +130,8 @@ class _Stage:
         seen = self.observed.pool_bytes
         pool = pool if seen is None else Estimate.exact(seen)
         lines.append(self.line(EngineBudgetItem.KV_POOL, pool, seen))
+        if seen is not None or self.observed.free_after_load_bytes is not None:
+            loadable = float("inf")  # the weights were loaded, whatever they are
         loaded = Estimate(*(self.weight_bytes + each for each in (beside.value, beside.low, beside.high)))
         return StageMemory(self.layers, tuple(lines), pool, loaded, loadable)
 

@@ -1,5 +1,6 @@
 """Random requests, from the descriptors: plausible ones, which reach the planner, and careless ones, which should not."""
 
+from copy import deepcopy
 from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -34,7 +35,7 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-_CONFIGS: Final = [plain(model.hf_config) for model in _CATALOGUE.models.values()]
+_CONFIGS: Final[list[dict[str, Any]]] = [plain(model.hf_config) for model in _CATALOGUE.models.values()]
 _JSON: Final = st.recursive(
     st.one_of(st.none(), st.booleans(), _INT32, st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=20)),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=10), inner, max_size=3)),
@@ -45,7 +46,7 @@ _JSON: Final = st.recursive(
 @st.composite
 def configs(draw: st.DrawFn) -> dict[str, Any]:
     """A published config.json, with some of its values lost, replaced or scaled."""
-    config = dict(draw(st.sampled_from(_CONFIGS)))
+    config = deepcopy(draw(st.sampled_from(_CONFIGS)))  # a copy: what is drawn may be changed further on
     for key in draw(st.lists(st.sampled_from(sorted(config)), max_size=4)):
         change = draw(st.sampled_from(["drop", "replace", "edge"]))
         if change == "drop":

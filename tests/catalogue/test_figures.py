@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from service.catalogue.engines import Engine
 from service.catalogue.entries import (
     Accelerator,
     Basis,
@@ -20,7 +21,10 @@ from service.catalogue.entries import (
 from service.units import UNITS, in_base_units
 
 
-def figures(entry: Accelerator | NodeType | Model) -> Iterator[Figure]:
+Entry = Accelerator | NodeType | Model | Engine
+
+
+def figures(entry: Entry) -> Iterator[Figure]:
     for name in entry.__slots__:
         value = getattr(entry, name)
         if isinstance(value, Figure):
@@ -30,10 +34,13 @@ def figures(entry: Accelerator | NodeType | Model) -> Iterator[Figure]:
         yield from (link.bandwidth_one_way for link in entry.links)
         yield from (link.domain for link in entry.links if link.domain)
         yield from (figure for conflict in entry.conflicts for figure in conflict.figures)
+    if isinstance(entry, Engine):
+        yield from (each.figure for each in entry.figures)
 
 
-def every_entry(catalogue: Catalogue) -> list[Accelerator | NodeType | Model]:
-    return [*catalogue.accelerators.values(), *catalogue.node_types.values(), *catalogue.models.values()]
+def every_entry(catalogue: Catalogue) -> list[Entry]:
+    kinds = (catalogue.accelerators, catalogue.node_types, catalogue.models, catalogue.engines)
+    return [entry for entries in kinds for entry in entries.values()]
 
 
 def dense(accelerator: Accelerator, precision: str) -> float:
@@ -67,7 +74,8 @@ def test_every_figure_is_sourced_and_in_base_units(catalogue: Catalogue) -> None
 def test_every_source_is_named_by_something(catalogue: Catalogue) -> None:
     named = {source for entry in every_entry(catalogue) for figure in figures(entry) for source in figure.sources}
     for entry in every_entry(catalogue):
-        named.update(() if isinstance(entry, Accelerator) else entry.sources)
+        named.update(entry.sources if isinstance(entry, NodeType | Model) else ())
+        named.update(*(each.sources for each in entry.behaviours) if isinstance(entry, Engine) else ())
     assert catalogue.sources.keys() == named
 
 

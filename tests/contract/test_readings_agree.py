@@ -2,6 +2,7 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.api.errors import MalformedRequest
+from service.api.examples import REQUESTS
 from service.api.json_decoding import filler
 from service.api.json_encoding import message_encoder
 from service.api.messages import NotFinite
@@ -48,7 +50,7 @@ def strictly(servicer: Servicer, message: Message, already: Any = ()) -> Any:
 
 
 @pytest.mark.parametrize("rpc", RPC_NAMES)
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_quick_reading_of_messages(rpc: str, data: st.DataObject) -> None:
     servicer = SERVED[rpc]
@@ -59,7 +61,7 @@ def test_quick_reading_of_messages(rpc: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("rpc", RPC_NAMES)
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_quick_reading_of_json(rpc: str, data: st.DataObject) -> None:
     servicer = SERVED[rpc]
@@ -78,8 +80,6 @@ def test_quick_reading_of_json(rpc: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("rpc", RPC_NAMES)
 def test_quick_readings_take_what_is_plainly_right(rpc: str) -> None:
-    from service.api.examples import REQUESTS
-
     servicer = SERVED[rpc]
     message, found = filler(servicer.rpc.request)(REQUESTS[rpc])
     assert [] == found
@@ -88,7 +88,7 @@ def test_quick_readings_take_what_is_plainly_right(rpc: str) -> None:
 
 
 @pytest.mark.parametrize("rpc", RPC_NAMES)
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_an_answer_is_rendered_alike_from_its_dataclass_and_from_its_message(rpc: str, data: st.DataObject) -> None:
     servicer = SERVED[rpc]
@@ -103,10 +103,6 @@ def test_an_answer_is_rendered_alike_from_its_dataclass_and_from_its_message(rpc
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_figure_that_is_not_finite_is_never_sent(bad: float) -> None:
-    from dataclasses import replace
-
-    from service.api.examples import REQUESTS
-
     servicer = SERVED["EstimateDecode"]
     message, _ = filler(servicer.rpc.request)(REQUESTS["EstimateDecode"] | {"explain": True})
     result = servicer.plan(servicer.question(message))
@@ -125,10 +121,6 @@ def test_a_figure_that_is_not_finite_is_never_sent(bad: float) -> None:
 
 
 def test_figures_whose_sum_is_not_finite_are_sent() -> None:
-    from dataclasses import replace
-
-    from service.api.examples import REQUESTS
-
     servicer = SERVED["EstimateDecode"]
     message, _ = filler(servicer.rpc.request)(REQUESTS["EstimateDecode"])
     result = servicer.plan(servicer.question(message))

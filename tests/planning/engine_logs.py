@@ -44,6 +44,7 @@ class Log:
     physical_gib: float | None = None
     weights: str | None = None
     why: str = ""
+    stage: int | None = None  # the pipeline stage that was logged, where that is not the one that decides
 
 
 def logs(*given: str) -> list[Log]:
@@ -78,7 +79,7 @@ def device(catalogue: Catalogue, name: str | None) -> Device:
 
 
 def inline_device(memory_gib: float) -> Device:
-    return Device("unnamed", {}, {}, None, memory_gib * GIB, MemoryBasis.CALLER, (), {})
+    return Device("unnamed", "", {}, {}, None, memory_gib * GIB, MemoryBasis.CALLER, (), {})
 
 
 def observed(row: Log) -> ObservedMemory:
@@ -106,9 +107,10 @@ def predict(catalogue: Catalogue, row: Log) -> EngineMemory:
     )
 
 
-def predicted_lines(answer: EngineMemory) -> dict[str, float]:
-    """Predicted figures under the names that the logs use."""
-    line = {each.item: each.bytes_per_device / GIB for each in answer.budget}
+def predicted_lines(row: Log, answer: EngineMemory) -> dict[str, float]:
+    """Predicted figures under the names that the logs use, of the stage that was logged."""
+    budget = answer.budget if row.stage is None else answer.stage_budgets[row.stage]
+    line = {each.item: each.bytes_per_device / GIB for each in budget}
     found = {
         "weights_gib": line[EngineBudgetItem.WEIGHTS] + line[EngineBudgetItem.WEIGHTS_BESIDE_CHECKPOINT],
         "pool_gib": answer.kv_pool_bytes_per_device / GIB,
@@ -125,3 +127,12 @@ def predicted_lines(answer: EngineMemory) -> dict[str, float]:
 def error(predicted: float, logged: float) -> float:
     """The relative error; 0 where both are nothing."""
     return abs(predicted - logged) / abs(logged) if logged else float(predicted != 0)
+
+
+def cache_error(row: Log, predicted: dict[str, float]) -> float | None:
+    """The error of the cache's size: by tokens, else concurrency, else the pool where that is itself predicted."""
+    for name in ("kv_tokens", "concurrency", "pool_gib"):
+        logged = row.logged.get(name)
+        if logged and logged > 0 and (row.given == "all" or name != "pool_gib"):
+            return error(predicted[name], logged)
+    return None

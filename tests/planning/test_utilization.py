@@ -73,7 +73,14 @@ def test_palm_540b(planner: Planner) -> None:
 def test_the_statement_says_what_the_figure_rests_on(planner: Planner) -> None:
     answer = planner.compute_utilization(training_run(tokens_include_padding=False))
     assert answer.recommended_basis is UtilizationBasis.MFU_6N_ATTENTION_FULL
-    for part in ("44.1%", "attention counted in full", "dense bf16 peak of 989.4 TFLOP/s", "excludes padding", "N = 7 billion", "72,018 tokens/s"):
+    for part in (
+        "44.1%",
+        "attention counted in full",
+        "dense bf16 peak of 989.4 TFLOP/s",
+        "excludes padding",
+        "N = 7 billion",
+        "72,018 tokens/s",
+    ):
         assert part in answer.statement
 
 

@@ -1,0 +1,26 @@
+"""The service does what its OpenAPI document says, as schemathesis sees it."""
+
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from service.api.openapi import document
+from tests.service_process import RunningService
+
+SCHEMA = schemathesis.openapi.from_dict(document())
+OPERATIONS = {result.ok().definition.raw["operationId"]: result.ok() for result in SCHEMA.get_all_operations()}
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+@settings(suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_conforms(service: RunningService, name: str, mode: Any, data: st.DataObject) -> None:
+    case = data.draw(OPERATIONS[name].as_strategy(generation_mode=mode))
+    # What the schema allows may still contradict itself, or name what the catalogue does not have.
+    case.call_and_validate(base_url=service.http, excluded_checks=[positive_data_acceptance])
