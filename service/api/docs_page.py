@@ -113,6 +113,9 @@ def _type(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f'<a href="#m-{name}">{name}</a>'
+    schema = _without_null(schema)
+    if "$ref" in schema:
+        return _type(schema)
     if schema.get("type") == "array":
         return f"{_type(schema['items'])} …"
     if "additionalProperties" in schema and isinstance(schema["additionalProperties"], dict):
@@ -124,3 +127,14 @@ def _type(schema: dict[str, Any]) -> str:
         words = [" ".join(map(escape, schema["enum"]))]
     words += [f"{sign}{schema[key]:g}" for key, sign in _BOUNDS.items() if key in schema and abs(schema[key]) not in _WIDEST]
     return ", ".join(words)
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """What it is where it is given: that null is taken for "not given" is not worth a word in every row."""
+    if isinstance(schema.get("type"), list):
+        schema = schema | {"type": schema["type"][0]}
+    if "enum" in schema:
+        schema = schema | {"enum": [value for value in schema["enum"] if value is not None]}
+    if "anyOf" in schema and {"type": "null"} in schema["anyOf"]:
+        return dict(schema["anyOf"][0])
+    return schema

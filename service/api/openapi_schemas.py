@@ -5,7 +5,7 @@ from importlib import resources
 from typing import Any, Final
 
 import orjson
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, OneofDescriptor
 
 from service.api.descriptors import is_map, is_struct, value_of
 from service.api.rules import FieldRules, field_rules, must_have_one
@@ -55,19 +55,20 @@ class Schemas:
         return {"$ref": _REF + name}
 
     def _message(self, descriptor: Descriptor, is_request: bool) -> Schema:
-        properties = {
-            field.name: self._field(field, is_request) | {"description": comment(field.full_name)}
-            for field in descriptor.fields
-        }
-        schema: Schema = {"type": "object", "description": comment(descriptor.full_name), "properties": properties}
         required = [each.name for each in descriptor.fields if _is_required(each, is_request)]
+        properties = {}
+        for field in descriptor.fields:
+            value = self._field(field, is_request)
+            if is_request and field.name not in required:
+                value = _or_null(value)
+            properties[field.name] = value | {"description": comment(field.full_name)}
+        schema: Schema = {"type": "object", "description": comment(descriptor.full_name), "properties": properties}
         if required:
             schema["required"] = required
         if is_request:
             schema["additionalProperties"] = False
-            choices = [each for each in descriptor.oneofs if must_have_one(each)]
-            for oneof in choices:
-                schema["oneOf"] = [{"required": [member.name]} for member in oneof.fields]
+            for oneof in filter(must_have_one, descriptor.oneofs):
+                schema["oneOf"] = [_only(member, oneof) for member in oneof.fields]
         return schema
 
     def _field(self, field: FieldDescriptor, is_request: bool) -> Schema:
@@ -100,6 +101,22 @@ class Schemas:
             whole = {key: int(value) for key, value in bounds.items()}
             return {"type": "integer", "format": "int32"} | (_INT32 if is_request else {}) | whole
         return {"type": "number", "format": "double"} | bounds
+
+
+def _or_null(schema: Schema) -> Schema:
+    """The same, or null, which is "not given"."""
+    if "$ref" in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    if "enum" in schema:
+        schema = schema | {"enum": [*schema["enum"], None]}
+    return schema | {"type": [schema["type"], "null"]}
+
+
+def _only(member: FieldDescriptor, oneof: OneofDescriptor) -> Schema:
+    """That one member of the oneof is given and no other."""
+    null = {"type": "null"}
+    properties = {each.name: {"not": null} if each.name == member.name else null for each in oneof.fields}
+    return {"required": [member.name], "properties": properties}
 
 
 def _is_required(field: FieldDescriptor, is_request: bool) -> bool:

@@ -24,7 +24,7 @@ _FOREIGN: Final = (
     "linear_num_value_heads", "linear_attn_config", "attn_type_list", "hybrid_override_pattern", "block_configs",
     "lru_width", "compress_ratios", "cross_attention_layers", "num_kv_shared_layers", "hidden_size_per_layer_input",
     "attn_config", "ffn_config", "zero_expert_num", "moe_latent_size", "num_global_key_value_heads", "lightning_config",
-    "encoder_layers", "num_decoder_layers", "mb_per_layer", "layer_group_size",
+    "encoder_layers", "num_decoder_layers", "type_vocab_size", "mb_per_layer", "layer_group_size",
 )  # fmt: skip
 
 

@@ -60,6 +60,8 @@ def _names(source: Source) -> list[str]:
     known = [SAME_AS.get(name, name) for name in found if name]
     if source.text.has("block_configs"):  # pruned Nemotrons say nemotron-nas or deci, some of them llama
         known.insert(0, "nemotron_nas")
+    if not known and source.text.given("ssm_cfg") == {}:  # state-spaces/mamba-* have no model_type
+        known.append("mamba")
     # ChatGLM-6B and its successors share a model_type, told apart by a key.
     return ["chatglm_1" if name == "chatglm" and source.text.has("inner_hidden_size") else name for name in known]
 

@@ -16,7 +16,8 @@ from service.formulas.engine_memory import (
 from service.planning.device import MemoryBasis
 from service.planning.engine_settings import EngineRun
 from service.planning.explain import Apply, plainly
-from service.planning.footprint import FootprintBuilder, share_on_device
+from service.planning.footprint import FootprintBuilder
+from service.planning.shape import share_on_device
 
 _GIB = 2.0**30
 #: Bytes/s one way from which a link counts as fast: NVLink and its like. PCIe Gen5 x16 has 64e9.

@@ -13,7 +13,8 @@ from service.formulas.engine_memory import (
     windowed_sequence_blocks,
 )
 from service.planning.engine_settings import EngineRun
-from service.planning.footprint import FootprintBuilder, share_on_device
+from service.planning.footprint import FootprintBuilder
+from service.planning.shape import share_on_device
 from service.units import BYTES_PER_ELEMENT
 
 

@@ -16,58 +16,15 @@ from service.architectures.architecture import (
     LayerKind,
     Mixer,
     Role,
-    Split,
     Tensor,
 )
 from service.formulas.attention import attention_flops_per_token, latent_attention_flops_per_token
-from service.formulas.kv_cache import num_kv_heads_per_device
 from service.formulas.transformer import matmul_flops_per_token
+from service.planning.context_cost import ContextCost, add_up
 from service.planning.formats import StoredFormats
 from service.planning.requests import Parallelism
-from service.planning.shape import is_first_stage, is_last_stage, stage_layers
+from service.planning.shape import is_first_stage, is_last_stage, share_on_device, stage_layers
 from service.units import BYTES_PER_ELEMENT
-
-
-@dataclass(frozen=True, slots=True)
-class ContextCost:
-    """Something that depends on the length T of a sequence: fixed + per_token · T + Σ ⌊min(T, window) / tokens⌋ · each.
-
-    A term without a window is only listed where an entry covers several tokens; else it is part of ``per_token``.
-    """
-
-    fixed: float = 0.0
-    per_token: float = 0.0
-    terms: tuple[tuple[int | None, int, float], ...] = ()  # window, tokens per entry, cost of each entry
-
-    def at(self, context_tokens: float) -> float:
-        """The cost of a sequence of so many tokens."""
-        cost = self.fixed + self.per_token * context_tokens
-        for window, tokens, each in self.terms:
-            covered = context_tokens if window is None else min(context_tokens, window)
-            cost += covered // tokens * each
-        return cost
-
-    @property
-    def growing_per_token(self) -> float:
-        """What one more token costs for good: terms that no window ends."""
-        return self.per_token + sum(each / tokens for window, tokens, each in self.terms if window is None)
-
-    @property
-    def windowed_per_token(self) -> float:
-        """What one more token costs besides, until the windows are full."""
-        return sum((each / tokens for window, tokens, each in self.terms if window is not None), start=0.0)
-
-
-def add_up(costs: Iterable[tuple[ContextCost, float]]) -> ContextCost:
-    """Costs times their counts, like terms merged."""
-    fixed = per_token = 0.0
-    terms: dict[tuple[int | None, int], float] = defaultdict(float)
-    for cost, count in costs:
-        fixed += cost.fixed * count
-        per_token += cost.per_token * count
-        for window, tokens, each in cost.terms:
-            terms[window, tokens] += each * count
-    return ContextCost(fixed, per_token, tuple((window, tokens, each) for (window, tokens), each in terms.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +81,6 @@ class _Summary:
     expert_flops: tuple[tuple[str, float], ...] = ()
 
 
-def share_on_device(split: Split, shape: Parallelism, num_kv_heads: int | None) -> float:
-    """The part of a tensor or cache entry that one device holds."""
-    if split is Split.REPLICATED:
-        return 1.0
-    if split is Split.EXPERTS:
-        return 1.0 / (shape.tensor * shape.attention_data)
-    if split is Split.KV_HEADS and num_kv_heads:
-        return num_kv_heads_per_device(num_kv_heads=num_kv_heads, tensor_parallel_size=shape.tensor) / num_kv_heads
-    return 1.0 / shape.tensor
-
-
 _LOOKED_UP = frozenset({Role.EMBEDDING, Role.PER_LAYER_EMBEDDING})
 
 
@@ -169,42 +115,61 @@ def _entry_cost(entry: CacheEntry, formats: StoredFormats, share: float, window:
 
 
 def _cache_costs(kind: LayerKind, formats: StoredFormats, shape: Parallelism) -> tuple[ContextCost, ContextCost]:
-    """Stored and read bytes of one sequence in one layer. Sparse attention stores all tokens but reads its top k."""
+    """Stored and read bytes of one sequence in one layer. Sparse attention stores all entries but reads those it picks."""
     heads = kind.attention.num_kv_heads if kind.attention else None
     stored, read = [], []
     for entry in kind.cache:
         share = share_on_device(entry.split, shape, heads)
         stored.append((_entry_cost(entry, formats, share, entry.window_tokens), 1.0))
-        window = entry.window_tokens
-        if kind.mixer is Mixer.SPARSE_LATENT and kind.attention and entry.name == "latent":
-            window = kind.attention.window_tokens
-        read.append((_entry_cost(entry, formats, share, window), 1.0))
+        read.append((_entry_cost(entry, formats, share, _read_window(kind.attention, entry)), 1.0))
     return add_up(stored), add_up(read)
+
+
+def _read_window(attention: AttentionShape | None, entry: CacheEntry) -> int | None:
+    """Tokens whose entries a step reads at most; an indexer's keys are all read, to pick the others by."""
+    attended = None
+    if attention is not None and entry.name != "indexer":
+        attended = attention.window_tokens if entry.tokens_per_entry == 1 else _compressed_window(attention)
+    return min((window for window in (entry.window_tokens, attended) if window is not None), default=None)
+
+
+def _compressed_window(attention: AttentionShape) -> int | None:
+    """Tokens that the picked compressed entries stand for; None where all are attended."""
+    if attention.max_compressed_entries is None or attention.tokens_per_compressed_entry is None:
+        return None
+    return attention.max_compressed_entries * attention.tokens_per_compressed_entry
 
 
 def attention_cost(attention: AttentionShape | None) -> ContextCost:
     """Operations of one layer's attention for one new token, as a function of the context."""
     if attention is None:
         return ContextCost()
+    each = _flops_per_attended_entry(attention)
+    window, compressed = attention.window_tokens, attention.tokens_per_compressed_entry
+    if window is None and compressed is None:
+        return ContextCost(per_token=each)
+    terms = [(window, 1, each)]
+    if compressed is not None:
+        terms.append((_compressed_window(attention), compressed, each))
+    return ContextCost(terms=tuple(terms))
+
+
+def _flops_per_attended_entry(attention: AttentionShape) -> float:
     if attention.kv_lora_rank is not None:
-        each = latent_attention_flops_per_token(
+        return latent_attention_flops_per_token(
             num_layers=1,
             num_query_heads=attention.num_query_heads,
             kv_lora_rank=attention.kv_lora_rank,
             rope_head_dim=attention.rope_head_dim or 0,
             attended_tokens=1,
         )
-    else:
-        each = attention_flops_per_token(
-            num_layers=1,
-            num_query_heads=attention.num_query_heads,
-            query_key_head_dim=attention.query_key_head_dim,
-            value_head_dim=attention.value_head_dim,
-            attended_tokens=1,
-        )
-    if attention.window_tokens is None:
-        return ContextCost(per_token=each)
-    return ContextCost(terms=((attention.window_tokens, 1, each),))
+    return attention_flops_per_token(
+        num_layers=1,
+        num_query_heads=attention.num_query_heads,
+        query_key_head_dim=attention.query_key_head_dim,
+        value_head_dim=attention.value_head_dim,
+        attended_tokens=1,
+    )
 
 
 def _all_reduces(kind: LayerKind, shape: Parallelism) -> int:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from service.architectures import Architecture
-from service.architectures.architecture import Role
+from service.architectures.architecture import Role, Split
+from service.formulas.kv_cache import num_kv_heads_per_device
 from service.planning.errors import InvalidRequest, Violation
 from service.planning.requests import Parallelism
 
@@ -146,3 +147,14 @@ def is_first_stage(role: Role, embeddings_tied: bool) -> bool:
 def is_last_stage(role: Role) -> bool:
     """Whether the last of several stages holds a tensor that stands outside the layers (final norm, lm_head)."""
     return role not in _BEFORE_THE_LAYERS and role is not Role.ALL
+
+
+def share_on_device(split: Split, shape: Parallelism, num_kv_heads: int | None) -> float:
+    """The part of a tensor or cache entry that one device holds."""
+    if split is Split.REPLICATED:
+        return 1.0
+    if split is Split.EXPERTS:
+        return 1.0 / (shape.tensor * shape.attention_data)
+    if split is Split.KV_HEADS and num_kv_heads:
+        return num_kv_heads_per_device(num_kv_heads=num_kv_heads, tensor_parallel_size=shape.tensor) / num_kv_heads
+    return 1.0 / shape.tensor

@@ -316,7 +316,8 @@ def statement(request: ComputeUtilizationRequest, quoted: Utilization, device: D
         True: "tokens/s includes padding",
         False: "tokens/s excludes padding",
     }[request.tokens_include_padding]
-    head = f"{quoted.ratio:.1%} {quoted.basis}: {request.tokens_per_second:,.10g} tokens/s on {request.num_devices} × {device.title}"
+    run = f"{request.tokens_per_second:,.10g} tokens/s on {request.num_devices} × {device.title}"
+    head = f"{quoted.ratio:.1%} {quoted.basis}: {run}"
     if quoted.basis is UtilizationBasis.MBU:
         bandwidth = quoted.peak_per_second / request.num_devices / 1e9
         return f"{head}, bytes of the bound on a decode step over {bandwidth:g} GB/s each; {padding}."
@@ -325,6 +326,6 @@ def statement(request: ComputeUtilizationRequest, quoted: Utilization, device: D
     experts = ", only the experts that a token passes" if counts.total_parameters > counts.active_parameters else ""
     embedding = "as given" if counts.body_parameters == counts.active_parameters else "embeddings and lm_head included"
     return (
-        f"{head}, {attention}; N = {counts.active_parameters / 1e9:.4g} billion parameters ({embedding}{experts}); against the dense "
-        f"{request.peak_precision} peak of {peak:g} TFLOP/s each, no sparsity; {padding}."
+        f"{head}, {attention}; N = {counts.active_parameters / 1e9:.4g} billion parameters ({embedding}{experts}); "
+        f"against the dense {request.peak_precision} peak of {peak:g} TFLOP/s each, no sparsity; {padding}."
     )

@@ -85,3 +85,15 @@ def test_no_model_type_at_all() -> None:
     assert "generic" == read(config).reader
     with pytest.raises(UnreadableConfig):
         read({})
+
+
+def test_mamba_checkpoints_without_model_type() -> None:
+    config = {"d_model": 2560, "n_layer": 64, "vocab_size": 50280, "ssm_cfg": {}, "rms_norm": True}
+    assert ("mamba", 2_768_345_600) == (read(config).reader, read(config).num_parameters)
+
+
+@pytest.mark.parametrize("foreign", [{"is_encoder_decoder": True}, {"type_vocab_size": 2}])
+def test_encoders_are_refused(foreign: dict[str, Any]) -> None:
+    with pytest.raises(UnreadableConfig) as refusal:
+        read(unknown("meta-llama/Llama-3.1-8B-Instruct", **foreign))
+    assert [refusal.value.field] == list(foreign)

@@ -43,7 +43,10 @@ def show(row: Log, predicted: dict[str, float], outcome: str) -> None:
 def main() -> None:
     """Prints the table, the summary, what cannot be compared, and the errors of the fitted constants."""
     catalogue = load(SPECS)
-    cache, parts, weights, right, outcomes = [], [], [], 0, 0
+    cache: list[float] = []
+    parts: list[float] = []
+    weights: list[float] = []
+    right = outcomes = 0
     for row in logs("all", "parts"):
         answer = predict(catalogue, row)
         predicted = predicted_lines(row, answer)
