@@ -39,8 +39,10 @@ from service.planning.planner import Planner
 from service.settings import Settings, SettingsError, specs_dir
 from service.telemetry import CATALOGUE_LOG, SERVER_LOG, RpcName, Telemetry, configure_logging
 
-#: Planning is Python, which runs on one core whatever the number of threads: one works while the other may wait.
-_PLANNING_THREADS: Final = 2
+#: What is heavy is Python, which runs on one core whatever the number of threads: more would only crowd out the event loop.
+_PLANNING_THREADS: Final = 1
+#: How long a planning thread may keep the event loop waiting at a time; Python's own 5 ms is longer than most requests take.
+_SWITCH_INTERVAL_SECONDS: Final = 0.0005
 #: While NOT_SERVING gets around and callers close their connections, calls are still taken for so long.
 _FAREWELL_SECONDS: Final = 0.25
 
@@ -106,7 +108,7 @@ def _cache(settings: Settings, telemetry: Telemetry, revision: str) -> Cache:
         keys=KeySpace(
             catalogue_revision=revision,
             code_version=code_version(),
-            prefix=settings.redis_prefix.rstrip(":") or "tonnage",
+            prefix=settings.redis_prefix,
         ),
         local=LocalTier(max_bytes=settings.cache_max_bytes, max_entries=settings.cache_max_entries),
         redis=redis,
@@ -243,6 +245,7 @@ async def _serve(settings: Settings, greet: Callable[[Addresses], str]) -> int:
         # What is loaded stays: looking through it for garbage again and again would only cost time.
         gc.collect()
         gc.freeze()
+        sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
         print(greet(addresses), flush=True)
         await stop.wait()
         _logger.info("draining")

@@ -1,17 +1,20 @@
 """The HTTP server under the REST door: uvicorn, started and drained by us rather than by its own signal handlers."""
 
 import asyncio
+import contextlib
 import logging
 import math
 import socket
 from collections.abc import Generator
-from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 #: Longer than a load balancer or a client's pool keeps a connection that nobody uses: who reuses one must not find it closed.
 _IDLE_SECONDS = 75
+#: How long a request takes at most from being sent to being read, on a connection that is already open.
+_ARRIVAL_SECONDS = 0.2
 
 
 def listen(host: str, port: int, *, share_port: bool) -> socket.socket:
@@ -41,7 +44,7 @@ def listen(host: str, port: int, *, share_port: bool) -> socket.socket:
 class _Server(uvicorn.Server):
     """Leaves signals to the composition root, which drains both doors together."""
 
-    @contextmanager
+    @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         yield
 
@@ -68,11 +71,14 @@ class HttpServer:
             timeout_keep_alive=_IDLE_SECONDS,
             timeout_graceful_shutdown=max(1, math.ceil(drain_seconds)),
         )
+        self._config = config
         self._server = _Server(config)
         self._serving: asyncio.Task[None] | None = None
+        self._listener: socket.socket | None = None
 
     async def start(self, listener: socket.socket) -> None:
         """Begins to serve; returns once connections are taken."""
+        self._listener = listener.dup()
         self._serving = asyncio.create_task(self._server.serve([listener]), name="http-server")
         while not self._server.started and not self._serving.done():
             await asyncio.sleep(0.001)
@@ -81,11 +87,35 @@ class HttpServer:
 
     def stop_keeping_alive(self) -> None:
         """Asks each caller to close its connection with the next answer, so that none is in use when all are closed."""
-        self._server.config.encoded_headers.append((b"connection", b"close"))
-        self._server.server_state.default_headers = [*self._server.server_state.default_headers, (b"connection", b"close")]
+        close = (b"connection", b"close")
+        self._config.encoded_headers.append(close)  # which are copied into the state once a second
+        self._server.server_state.default_headers = [*self._server.server_state.default_headers, close]
 
     async def drain(self) -> None:
         """Takes no further connections, lets requests finish, and closes what is idle."""
+        if self._serving is None or self._listener is None:
+            return
+        for server in self._server.servers:
+            server.close()
+        await asyncio.sleep(0.01)  # closing takes some turns of the loop
+        for connection in _waiting(self._listener):
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+        # On a connection that was taken just now, the request may still be on its way: it is not idle yet.
+        await asyncio.sleep(_ARRIVAL_SECONDS)
         self._server.should_exit = True
-        if self._serving is not None:
-            await self._serving
+        await self._serving
+
+    def _protocol(self) -> asyncio.Protocol:
+        make: Any = self._config.http_protocol_class
+        protocol: asyncio.Protocol = make(config=self._config, server_state=self._server.server_state, app_state={})
+        return protocol
+
+
+def _waiting(listener: socket.socket) -> list[socket.socket]:
+    """The connections that the kernel has taken and nobody has picked up; closes the listener, which would reset them."""
+    listener.setblocking(False)
+    waiting = []
+    with listener, contextlib.suppress(BlockingIOError):
+        while True:
+            waiting.append(listener.accept()[0])
+    return waiting

@@ -61,6 +61,7 @@ class CacheLayout:
     state_blocks_per_sequence: int
     state_bytes_on: Callable[[range], float]  # beside the pool, per sequence, where states do not share the blocks
     num_padding_layers: int = 0
+    ignores_windows: bool = False  # windowed layers are charged for the whole context
 
     def block_bytes(self, stage: range) -> float:
         """Bytes of one block over all layers of a stage."""
@@ -100,7 +101,9 @@ def cache_layout(run: EngineRun, builder: FootprintBuilder) -> CacheLayout:
     if states and run.known("state_to_cache_ratio") is None:
         raise run.unknown("how recurrent states are laid out is not known")
     if len({(each.kept, each.window_tokens) for _, each in attending}) <= 1:
-        return _uniform(run, attending, states)
+        windowed = any(entry.window_tokens for kind in builder.architecture.layer_kinds for entry in kind.cache)
+        ignored = windowed and all(each.kept is Kept.ALL for _, each in attending)
+        return replace(_uniform(run, attending, states), ignores_windows=ignored)
     return _grouped(run, attending, [])
 
 
@@ -173,7 +176,7 @@ def _layer_caches(run: EngineRun, builder: FootprintBuilder) -> Iterator[tuple[i
     architecture = builder.architecture
     kinds = [tuple(_kind_caches(run, builder, kind)) for kind in architecture.layer_kinds]
     used = [kinds[kind] for kind in architecture.layer_order]
-    whole = _kept_whole(run, {each.kept for caches in used for each in caches})
+    whole = _kept_whole(run, {each for caches in used for each in caches})
     for index, caches in enumerate(used):
         attending = [each for each in caches if each.kept is not Kept.STATE]
         if attending:
@@ -184,13 +187,15 @@ def _layer_caches(run: EngineRun, builder: FootprintBuilder) -> Iterator[tuple[i
             yield index, LayerCache(Kept.STATE, state_bytes=state)
 
 
-def _kept_whole(run: EngineRun, kept: set[Kept]) -> bool:
+def _kept_whole(run: EngineRun, caches: set[LayerCache]) -> bool:
     """Whether windows save nothing: one kind of layer that is charged in full makes all of them so."""
-    words = [
-        run.word(name) for name, kind in (("windowed_layers", Kept.WINDOW), ("chunked_layers", Kept.CHUNK)) if kind in kept
-    ]
+    windowed = {each for each in caches if each.kept in {Kept.WINDOW, Kept.CHUNK}}
+    names = {Kept.WINDOW: "windowed_layers", Kept.CHUNK: "chunked_layers"}
+    words = {run.word(names[each.kept]) for each in windowed}
     if "unknown" in words:
-        raise run.unknown("how windowed layers share the pool is not known")
+        if any(each.window_tokens < run.max_model_len for each in windowed):
+            raise run.unknown("how windowed layers share the pool is not known")
+        return True  # no sequence outgrows a window
     return "whole_context" in words or (bool(words) and run.settings.disable_hybrid_kv_cache_manager)
 
 
@@ -241,9 +246,11 @@ def _state_bytes(run: EngineRun, builder: FootprintBuilder, entry: CacheEntry, e
     """
     precision = entry.precision or "bf16"
     if entry.name == "conv_state":
-        kept = run.constant("conv_state_kept_ratio").value
+        kept = run.known("conv_state_kept_ratio")
+        if kept is None:
+            raise run.unknown("how recurrent states are laid out is not known")
         # LFM2's kernel is 3 wide, all others' 4.
-        kernel = 3 if builder.architecture.family.startswith("lfm2") else round(1 / (1 - kept))
+        kernel = 3 if builder.architecture.family.startswith("lfm2") else round(1 / (1 - kept.value))
         return elements * (kernel - 1 + run.settings.num_speculative_tokens) / kernel * BYTES_PER_ELEMENT[precision]
     declared = builder.architecture.family in run.engine.fp32_state_families
     if precision == "fp32" and not (declared or run.writes_fp32_states):

@@ -170,6 +170,8 @@ def _statement(run: EngineRun, likely: Holding, stage: StageMemory, needed: floa
 
 
 def _layout_notes(layout: CacheLayout) -> tuple[str, ...]:
+    if layout.ignores_windows:
+        return ("windowed layers are charged for the whole context",)
     if len(layout.groups) == 1:
         return ()
     padding = f", {layout.num_padding_layers} padding layers" if layout.num_padding_layers else ""

@@ -134,6 +134,4 @@ def message_of(rpc: str, question: Any) -> Message:
 
 def json_of(message: Message) -> Any:
     """The message as the protobuf library has it in JSON, under the rules of our door."""
-    return json_format.MessageToDict(
-        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
+    return json_format.MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)

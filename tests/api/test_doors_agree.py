@@ -69,9 +69,7 @@ def test_an_answer_from_the_cache_is_the_same(doors: Doors, rpc: str, question: 
 
 
 @pytest.mark.parametrize(("rpc", "question"), QUESTIONS, ids=IDS)
-def test_keys_in_lower_camel_case_and_whole_floats_mean_the_same(
-    doors: Doors, rpc: str, question: dict[str, Any]
-) -> None:
+def test_keys_in_lower_camel_case_and_whole_floats_mean_the_same(doors: Doors, rpc: str, question: dict[str, Any]) -> None:
     def respelled(value: Any) -> Any:
         if not isinstance(value, dict):
             return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -110,7 +110,9 @@ def test_thousands_of_faults_are_not_all_listed(doors: Doors) -> None:
     assert MAX_VIOLATIONS == len(refusal.violations)
 
 
-@pytest.mark.parametrize("content_type", ["", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1"])
+@pytest.mark.parametrize(
+    "content_type", ["", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1"]
+)
 @pytest.mark.parametrize("rpc", POSTED)
 def test_a_body_of_another_type_is_415(doors: Doors, rpc: str, content_type: str) -> None:
     response = doors.post_bytes(rpc, BODY, content_type)
@@ -164,7 +166,9 @@ def test_head_is_get_without_the_body(doors: Doors) -> None:
         assert (200, got.headers["content-length"], b"") == (head.status_code, head.headers["content-length"], head.content)
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v2/models", "/v1/decode", "/v1/decode:estimate/", "/v1/models/", "/a\nb", "/v1/nodes/a/b"])
+@pytest.mark.parametrize(
+    "path", ["/", "/v1", "/v2/models", "/v1/decode", "/v1/decode:estimate/", "/v1/models/", "/a\nb", "/v1/nodes/a/b"]
+)
 def test_an_unknown_path_is_404_in_our_words(doors: Doors, path: str) -> None:
     refusal = refusal_in(doors.http.get(path.replace("\n", "%0A")))
     if path == "/v1/models/":  # a model without a name
@@ -211,7 +215,12 @@ def test_the_pages(doors: Doors) -> None:
     assert {"status": "ready"} == doors.http.get("/readyz").json()
     metrics = doors.http.get("/metrics")
     assert metrics.headers["content-type"].startswith("text/plain")
-    for name in ("grpc_server_started_total", "http_server_requests_total", "tonnage_cache_requests_total", "tonnage_catalogue_info"):
+    for name in (
+        "grpc_server_started_total",
+        "http_server_requests_total",
+        "tonnage_cache_requests_total",
+        "tonnage_catalogue_info",
+    ):
         assert name in metrics.text
 
 

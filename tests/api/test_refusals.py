@@ -114,9 +114,7 @@ def test_what_planning_refuses(doors: Doors, rpc: str, question: dict[str, Any],
 
 
 @pytest.mark.parametrize(("rpc", "question", "field", "near"), UNKNOWN, ids=lambda value: str(value)[:40])
-def test_unknown_names_come_with_the_nearest(
-    doors: Doors, rpc: str, question: dict[str, Any], field: str, near: str
-) -> None:
+def test_unknown_names_come_with_the_nearest(doors: Doors, rpc: str, question: dict[str, Any], field: str, near: str) -> None:
     refusal = both(doors, rpc, question)
     assert ("NOT_FOUND", 404, "NAME_NOT_FOUND") == (refusal.code, refusal.http_status, refusal.reason)
     assert field == refusal.metadata["field"]

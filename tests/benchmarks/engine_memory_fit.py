@@ -84,7 +84,7 @@ def without(found: list[Implied], model: str | None) -> float:
     return statistics.median(each.value for each in found if each.row.model != model)
 
 
-def left_out_cache_errors(catalogue: Catalogue) -> list[float]:
+def left_out_cache_errors(catalogue: Catalogue) -> list[tuple[Log, float]]:
     """Errors of the cache on each log, all constants refitted without the log's model."""
     rows = [row for row in logs("all") if row.engine == "vllm"]
     fits = [
@@ -100,5 +100,5 @@ def left_out_cache_errors(catalogue: Catalogue) -> list[float]:
                 other = with_value(other, "vllm", figure, without(found, row.model))
         deviation = cache_error(row, predicted_lines(row, predict(other, row)))
         if deviation is not None:
-            errors.append(deviation)
+            errors.append((row, deviation))
     return errors

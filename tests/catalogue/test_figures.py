@@ -20,7 +20,6 @@ from service.catalogue.entries import (
 )
 from service.units import UNITS, in_base_units
 
-
 Entry = Accelerator | NodeType | Model | Engine
 
 

@@ -32,9 +32,7 @@ from tests.api.random_requests import careless_json, careless_message, plausible
 
 def _servicers() -> dict[str, Servicer]:
     telemetry = Telemetry([RpcName(rpc.service, rpc.name) for rpc in RPCS], version="test")
-    cache = Cache(
-        keys=KeySpace(catalogue_revision="test", code_version="test"), local=LocalTier(max_bytes=0, max_entries=0)
-    )
+    cache = Cache(keys=KeySpace(catalogue_revision="test", code_version="test"), local=LocalTier(max_bytes=0, max_entries=0))
     planner = Planner(load(specs_dir()))
     made = servicers(planner, cache, telemetry, ThreadPoolExecutor(1), redis_for_every_rpc=False)
     return {each.rpc.name: each for each in made}

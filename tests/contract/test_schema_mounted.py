@@ -40,9 +40,7 @@ RPC_IDS = [rpc.name for rpc in RPCS]
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[Servicer, ...]]:
     telemetry = Telemetry([RpcName(rpc.service, rpc.name) for rpc in RPCS], version="test")
-    cache = Cache(
-        keys=KeySpace(catalogue_revision="test", code_version="test"), local=LocalTier(max_bytes=0, max_entries=0)
-    )
+    cache = Cache(keys=KeySpace(catalogue_revision="test", code_version="test"), local=LocalTier(max_bytes=0, max_entries=0))
     with ThreadPoolExecutor(1) as executor:
         planner = Planner(load(specs_dir()))
         yield servicers(planner, cache, telemetry, executor, redis_for_every_rpc=False)

@@ -247,8 +247,17 @@ class TestEngines:
             run(catalogue, "deepseek-v4-flash", "0.22")
         with pytest.raises(Unanswerable, match="how windowed layers share the pool"):
             run(catalogue, "gemma-3-27b", "1.0", engine="tensorrt-llm", max_model_len=8192)
+        with pytest.raises(Unanswerable, match="how recurrent states are laid out"):
+            run(catalogue, "qwen3.5-27b", "1.0", engine="tensorrt-llm", max_model_len=8192)
         with pytest.raises(Unanswerable, match="multimodal hidden multiples is not known"):
             run(catalogue, "gemma-3-27b", "0.7.3", max_model_len=8192)
+
+    def test_where_windows_save_nothing_the_answer_says_so(self, catalogue: Catalogue) -> None:
+        note = "windowed layers are charged for the whole context"
+        assert note in run(catalogue, "gpt-oss-20b", "0.5.5", engine="sglang").assumptions
+        assert note in run(catalogue, "gpt-oss-20b", disable_hybrid_kv_cache_manager=True).assumptions
+        assert note not in run(catalogue, "gpt-oss-20b").assumptions
+        assert note not in run(catalogue, "deepseek-v3", shape=Parallelism(8), on="h200-sxm").assumptions
 
     def test_a_device_without_its_memory_is_refused(self, catalogue: Catalogue) -> None:
         bare = inline_device(80)
