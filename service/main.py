@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -239,14 +239,16 @@ def _told_to_stop() -> asyncio.Event:
     return stop
 
 
-async def _serve(settings: Settings, greet: Callable[[Addresses], str]) -> int:
+async def _serve(settings: Settings, *, is_worker: bool) -> int:
     stop = _told_to_stop()
+    if is_worker:  # its supervisor never writes to it: the pipe only ends, when the supervisor does
+        asyncio.get_running_loop().add_reader(sys.stdin, stop.set)
     async with serving(settings) as addresses:
         # What is loaded stays: looking through it for garbage again and again would only cost time.
         gc.collect()
         gc.freeze()
         sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
-        print(greet(addresses), flush=True)
+        print("ready" if is_worker else _greeting(addresses), flush=True)
         await stop.wait()
         _logger.info("draining")
     _logger.info("stopped")
@@ -263,19 +265,12 @@ async def _supervise(settings: Settings) -> int:
     http_port, grpc_port = (each.getsockname()[1] for each in sockets)
     with tempfile.TemporaryDirectory(prefix="tonnage-metrics-") as metrics:
         given = {"TONNAGE_HTTP_PORT": str(http_port), "TONNAGE_GRPC_PORT": str(grpc_port), "PROMETHEUS_MULTIPROC_DIR": metrics}
-        command = (sys.executable, "-m", "service.main", "--worker")
-        workers = [
-            await asyncio.create_subprocess_exec(
-                *command, env=os.environ | given, stdout=asyncio.subprocess.PIPE, start_new_session=True
-            )
-            for _ in range(settings.processes)
-        ]
+        workers = [await _worker(given) for _ in range(settings.processes)]
         ended = [asyncio.create_task(worker.wait()) for worker in workers]
-        stopped = asyncio.create_task(stop.wait())
         greeted = [worker.stdout.readline() for worker in workers if worker.stdout is not None]
         if all(await asyncio.gather(*greeted)):  # an empty line: it ended before it was ready
             print(_greeting(_addresses(settings.host, http_port, grpc_port)), flush=True)
-            await asyncio.wait([stopped, *ended], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([asyncio.create_task(stop.wait()), *ended], return_when=asyncio.FIRST_COMPLETED)
         for worker in workers:
             if worker.returncode is None:
                 worker.terminate()
@@ -286,6 +281,15 @@ async def _supervise(settings: Settings) -> int:
         return 0
     _logger.error("a worker process ended by itself; exit codes: %s", ", ".join(map(str, codes)))
     return _EXIT_WORKER_DIED
+
+
+async def _worker(environment: Mapping[str, str]) -> asyncio.subprocess.Process:
+    """A process that serves like this one would, in a session of its own: signals reach it through us."""
+    pipe = asyncio.subprocess.PIPE
+    command = (sys.executable, "-m", "service.main", "--worker")
+    return await asyncio.create_subprocess_exec(
+        *command, env=os.environ | environment, stdin=pipe, stdout=pipe, start_new_session=True
+    )
 
 
 def _reserved(host: str, port: int, variable: str) -> socket.socket:
@@ -317,7 +321,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if settings.processes > 1 and not is_worker:
             code = asyncio.run(_supervise(settings))
         else:
-            code = uvloop.run(_serve(settings, (lambda _: "ready") if is_worker else _greeting))
+            code = uvloop.run(_serve(settings, is_worker=is_worker))
     except PortTaken as error:
         code = _refuse(str(error), _EXIT_PORT_TAKEN)
     except (SettingsError, CatalogueError, FileNotFoundError, ValueError) as error:

@@ -33,7 +33,7 @@ _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 class Admission:
     """How many requests may be worked on at once in this process, over both doors.
 
-    What is answered without waiting for anything is never counted twice: only what waits for Redis or for a thread piles up.
+    What is answered without waiting never piles up here; what waits for Redis or for the planning thread does.
     """
 
     __slots__ = ("_in_flight", "_limit", "_shed")

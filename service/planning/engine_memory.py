@@ -12,13 +12,13 @@ from service.formulas.engine_memory import max_concurrency, num_blocks
 from service.planning.device import Device
 from service.planning.engine_layout import CacheLayout, cache_layout
 from service.planning.engine_remedies import engine_remedies
-from service.planning.engine_results import EngineMemory, EngineOutcome, Holding
-from service.planning.engine_settings import EngineRun, EngineSettings, cached_as_asked, resolve_run
-from service.planning.engine_stages import EngineBudgetItem, ObservedMemory, StageMemory, stage_memories
+from service.planning.engine_settings import EngineRun, cached_as_asked, resolve_run
+from service.planning.engine_stages import ObservedMemory, StageMemory, stage_memories
 from service.planning.errors import PlanningError, Unanswerable
 from service.planning.explain import Apply, plainly
 from service.planning.footprint import FootprintBuilder
-from service.planning.requests import Parallelism
+from service.planning.requests import EngineSpec, Parallelism
+from service.planning.results import EngineBudgetItem, EngineMemory, EngineOutcome, Holding, StageBudget
 from service.planning.shape import check_shape
 
 _GIB = 2.0**30
@@ -29,7 +29,7 @@ def engine_memory(
     builder: FootprintBuilder,
     shape: Parallelism,
     device: Device,
-    settings: EngineSettings,
+    settings: EngineSpec,
     *,
     observed: ObservedMemory | None = None,
     with_remedies: bool = True,
@@ -55,7 +55,7 @@ def engine_memory(
     # What a log says of the pool and its parts holds for the settings of that log alone.
     seen = ObservedMemory(physical_memory_bytes=observed.physical_memory_bytes)
 
-    def starts(changed: EngineSettings, other: Parallelism) -> bool:
+    def starts(changed: EngineSpec, other: Parallelism) -> bool:
         try:
             tried = engine_memory(catalogue, builder, other, device, changed, observed=seen, with_remedies=False)
         except PlanningError:
@@ -77,12 +77,14 @@ def _answer(run: EngineRun, layout: CacheLayout, stages: tuple[StageMemory, ...]
     return EngineMemory(
         engine=run.engine.name,
         version=run.version_text,
+        outcome=likely.outcome,
+        outcome_is_certain=low.outcome is likely.outcome is high.outcome,
         likely=likely,
         low=low,
         high=high,
         statement=_statement(run, likely, tightest, needed),
         budget=tightest.lines,
-        stage_budgets=tuple(stage.lines for stage in stages),
+        stage_budgets=tuple(StageBudget(stage.lines) for stage in stages),
         kv_pool_bytes_per_device=tightest.pool.value,
         kv_pool_low_bytes_per_device=tightest.pool.low,
         kv_pool_high_bytes_per_device=tightest.pool.high,
@@ -92,7 +94,7 @@ def _answer(run: EngineRun, layout: CacheLayout, stages: tuple[StageMemory, ...]
         block_tokens=layout.block_tokens,
         num_padding_layers=layout.num_padding_layers,
         max_model_len=run.max_model_len,
-        max_num_seqs=run.max_num_seqs,
+        max_num_seqs=run.num_requests,
         max_num_batched_tokens=run.max_num_batched_tokens,
         memory_fraction=run.memory_fraction,
         remedies=(),

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from service.planning.engine_results import EngineMemory
-from service.planning.engine_settings import FRACTION_FIELDS, EngineRun, EngineSettings
-from service.planning.requests import Parallelism
-from service.planning.results import Cure
+from service.planning.engine_settings import FRACTION_FIELDS, EngineRun
+from service.planning.requests import EngineSpec, Parallelism
+from service.planning.results import Cure, EngineMemory
 
 _HIGHEST_FRACTION = 0.97
 _FEW_SEQUENCES = 64
@@ -14,7 +13,7 @@ _FEW_TOKENS = 2048
 _MOST_RANKS = 8
 
 #: Whether the engine starts with other settings, or split another way.
-Starts = Callable[[EngineSettings, Parallelism], bool]
+Starts = Callable[[EngineSpec, Parallelism], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,7 @@ class _Candidate:
     field: str
     flag: str
     value: str
-    settings: EngineSettings
+    settings: EngineSpec
     remark: str = ""
 
 

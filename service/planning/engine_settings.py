@@ -11,7 +11,7 @@ from service.catalogue.lookup import engine as look_up
 from service.planning.device import Device
 from service.planning.errors import InvalidRequest, NotFound, Unanswerable, Violation
 from service.planning.footprint import FootprintBuilder
-from service.planning.requests import Parallelism
+from service.planning.requests import EngineSpec, Parallelism
 
 _GIB = 2.0**30
 _MIN_CHUNK_TOKENS = 2048
@@ -41,33 +41,6 @@ _CACHE_FORMATS = {
 
 
 @dataclass(frozen=True, slots=True)
-class EngineSettings:
-    """An engine, its release and its flags. ``None`` is what the release takes by itself.
-
-    The three fractions are vLLM's, SGLang's and TensorRT-LLM's own; each engine refuses the others'. ``block_size`` is tokens
-    per block (SGLang: page size). ``max_model_len`` is SGLang's context length, ``max_num_batched_tokens`` its chunked
-    prefill size. ``num_speculative_tokens`` widens recurrent states; a drafter's own weights and layers are not added.
-    """
-
-    name: str
-    version: str | None = None
-    gpu_memory_utilization: float | None = None
-    mem_fraction_static: float | None = None
-    free_gpu_memory_fraction: float | None = None
-    max_model_len: int | None = None
-    max_num_seqs: int | None = None
-    max_num_batched_tokens: int | None = None
-    max_running_requests: int | None = None
-    kv_cache_dtype: str | None = None
-    block_size: int | None = None
-    enforce_eager: bool = False
-    enable_prefix_caching: bool | None = None
-    disable_hybrid_kv_cache_manager: bool = False
-    mamba_ssm_cache_dtype: str | None = None
-    num_speculative_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class EngineRun:
     """One release of an engine on one kind of device, with every setting decided. ``notes`` say which by default."""
 
@@ -83,7 +56,7 @@ class EngineRun:
     num_requests: int
     block_tokens: int
     context_limit_tokens: int
-    settings: EngineSettings
+    settings: EngineSpec
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -123,7 +96,7 @@ class EngineRun:
 
 
 def resolve_run(
-    catalogue: Catalogue, settings: EngineSettings, architecture: Architecture, device: Device, shape: Parallelism
+    catalogue: Catalogue, settings: EngineSpec, architecture: Architecture, device: Device, shape: Parallelism
 ) -> EngineRun:
     """The engine's release with every setting decided.
 
@@ -231,7 +204,7 @@ def _fraction_by_reserve(run: EngineRun, chunk_tokens: int) -> float:
     return round(1 - max(reserve, floor.value if floor else 0.0) / total, 3)
 
 
-def cached_as_asked(builder: FootprintBuilder, settings: EngineSettings) -> tuple[FootprintBuilder, str]:
+def cached_as_asked(builder: FootprintBuilder, settings: EngineSpec) -> tuple[FootprintBuilder, str]:
     """The model with its cache in the engine's format, and the sentence that says which.
 
     "auto" is the checkpoint's own format of the cache, else that of the model, which is fp32 where it is loaded so; it does

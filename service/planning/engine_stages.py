@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from service.formulas.engine_memory import (
     pool_bytes_by_free_fraction,
@@ -22,44 +21,8 @@ from service.planning.engine_estimates import (
 from service.planning.engine_settings import EngineRun
 from service.planning.explain import Apply
 from service.planning.footprint import FootprintBuilder
+from service.planning.results import EngineBudgetBasis, EngineBudgetItem, EngineBudgetLine
 from service.planning.shape import stage_layers
-
-
-class EngineBudgetItem(StrEnum):
-    """What takes the memory of a device."""
-
-    PHYSICAL_MEMORY = "PHYSICAL_MEMORY"
-    BEFORE_LOAD = "BEFORE_LOAD"
-    WEIGHTS = "WEIGHTS"
-    WEIGHTS_BESIDE_CHECKPOINT = "WEIGHTS_BESIDE_CHECKPOINT"
-    ACTIVATION_PEAK = "ACTIVATION_PEAK"
-    NON_TORCH = "NON_TORCH"
-    CUDA_GRAPHS = "CUDA_GRAPHS"
-    REQUEST_TABLE = "REQUEST_TABLE"
-    RESERVE = "RESERVE"
-    KV_POOL = "KV_POOL"
-    STATE_POOL = "STATE_POOL"
-
-
-class EngineBudgetBasis(StrEnum):
-    """How sure a line is."""
-
-    EXACT = "EXACT"
-    ESTIMATED = "ESTIMATED"
-    SETTING = "SETTING"
-    OBSERVED = "OBSERVED"
-
-
-@dataclass(frozen=True, slots=True)
-class EngineBudgetLine:
-    """One line: bytes on a device with their range. ``within_reserve`` lines come out of what the fraction leaves."""
-
-    item: EngineBudgetItem
-    bytes_per_device: float
-    low_bytes_per_device: float
-    high_bytes_per_device: float
-    basis: EngineBudgetBasis
-    within_reserve: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,17 @@
 """What weights and cache take on each device, line by line, and what fits beside the weights."""
 
+from dataclasses import replace
+
 from service.formulas.kv_cache import kv_cache_bytes
 from service.planning import defaults
 from service.planning.capacity import Capacity, known_capacity
 from service.planning.cures import Question, shortfall
 from service.planning.device import Device, MemoryBasis
+from service.planning.engine_view import EngineQuestion, EngineView, check_engine
 from service.planning.explain import Apply, Recorder, plainly, show_cache_formulas
 from service.planning.footprint import Footprint
 from service.planning.requests import EstimateKvMemoryRequest
-from service.planning.resolve import Resolver
+from service.planning.resolve import Resolver, SplitModel
 from service.planning.results import BudgetBasis, BudgetItem, BudgetLine, EstimateKvMemoryResponse, UsedFigure
 
 _MEMORY_BASES = {
@@ -31,22 +34,61 @@ def budget(found: Capacity, device: Device) -> tuple[BudgetLine, ...]:
 
 
 def estimate_kv_memory(resolver: Resolver, request: EstimateKvMemoryRequest) -> EstimateKvMemoryResponse:
-    """The memory budget of a batch. InvalidRequest or NotFound where there is no answer."""
+    """The memory budget of a batch. InvalidRequest or NotFound where there is no answer, Unanswerable of an engine."""
+    check_engine(request.engine, request.context_tokens, request.memory_utilization_ratio)
     split = resolver.split(request.model, request.precision, request.parallelism)
     device = resolver.device(request.accelerator)
     batch_size, batch_note = defaults.batch(request.batch_size)
-    ratio, ratio_note = defaults.memory_ratio(request.memory_utilization_ratio)
     recorder = Recorder() if request.explain else None
     apply: Apply = recorder or plainly
     if recorder:
         show_cache_formulas(split.builder, apply)
-    footprint, context_tokens = split.footprint, request.context_tokens
+    view = _engine_view(resolver, request, split, device, batch_size, apply)
+    ratio, ratio_note = defaults.memory_ratio(view.memory.memory_fraction if view else request.memory_utilization_ratio)
+    found = known_capacity(split.footprint, device, ratio, request.context_tokens, batch_size, apply)
+    asked = Question(
+        batch_size, "batch_size", request.context_tokens, ratio, split.builder, resolver.larger_accelerators(device)
+    )
+    own = view.memory.assumptions if view else (defaults.memory_note(device), defaults.NOT_COUNTED)
+    notes = (*split.notes, *device.notes, batch_note, ratio_note, *own)
+    short = view.shortfall() if view else None
+    if found and not view:
+        short = shortfall(found, asked, request.parallelism)
+    plain = _plain_answer(split, device, found, batch_size, request.context_tokens, apply)
+    return replace(
+        plain,
+        max_tokens=view.max_tokens if view else plain.max_tokens,
+        max_sequences=view.max_sequences if view else plain.max_sequences,
+        fits=view.fits if view else plain.fits,
+        shortfall=short,
+        assumptions=tuple(note for note in notes if note),
+        catalogue_revision=resolver.revision,
+        explanation=recorder.explanation(_figures(device)) if recorder else None,
+        engine_memory=view.memory if view else None,
+    )
+
+
+def _engine_view(
+    resolver: Resolver,
+    request: EstimateKvMemoryRequest,
+    split: SplitModel,
+    device: Device,
+    batch_size: int,
+    apply: Apply,
+) -> EngineView | None:
+    if request.engine is None:
+        return None
+    question = EngineQuestion(resolver, split.builder, device, request.engine, batch_size, "batch_size", request.context_tokens)
+    return question.view(request.parallelism, apply=apply)
+
+
+def _plain_answer(
+    split: SplitModel, device: Device, found: Capacity | None, batch_size: int, context_tokens: int, apply: Apply
+) -> EstimateKvMemoryResponse:
+    """What follows from shapes and sizes alone. ``found`` is None where the device's memory is not known."""
+    footprint = split.footprint
     cache = footprint.cache_bytes
     per_sequence = cache.at(context_tokens)
-    found = known_capacity(footprint, device, ratio, context_tokens, batch_size, apply)
-    notes = (*split.notes, *device.notes, batch_note, ratio_note, defaults.memory_note(device), defaults.NOT_COUNTED)
-    larger = resolver.larger_accelerators(device)
-    asked = Question(batch_size, "batch_size", context_tokens, ratio, split.builder, larger)
     return EstimateKvMemoryResponse(
         kv_bytes_per_token=cache.growing_per_token,
         kv_bytes_per_token_per_device=max(stage.cache_bytes.growing_per_token for stage in footprint.stages),
@@ -63,11 +105,10 @@ def estimate_kv_memory(resolver: Resolver, request: EstimateKvMemoryRequest) -> 
         max_sequences=found.max_sequences if found else None,
         budget=budget(found, device) if found else (),
         fits=found.fits if found else None,
-        shortfall=shortfall(found, asked, request.parallelism) if found else None,
+        shortfall=None,
         num_devices=footprint.shape.num_devices,
-        assumptions=tuple(note for note in notes if note),
-        catalogue_revision=resolver.revision,
-        explanation=recorder.explanation(_figures(device)) if recorder else None,
+        assumptions=(),
+        catalogue_revision="",
     )
 
 

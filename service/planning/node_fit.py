@@ -4,6 +4,7 @@ from service.catalogue.lookup import UnknownName, node_type
 from service.planning import defaults
 from service.planning.cures import Question
 from service.planning.device import Device
+from service.planning.engine_view import EngineQuestion, check_engine
 from service.planning.errors import InvalidRequest, NotFound, Unanswerable, Violation
 from service.planning.explain import Recorder, show_cache_formulas
 from service.planning.footprint import FootprintBuilder
@@ -17,16 +18,21 @@ def fit_node(resolver: Resolver, request: FitNodeRequest) -> FitNodeResponse:
     """Every legal shape over nodes, and the smallest that fits. InvalidRequest, NotFound or Unanswerable otherwise."""
     device, devices_per_node = _node(resolver, request)
     builder, notes = resolver.builder(request.model, request.precision)
+    check_engine(request.engine, request.context_tokens, request.memory_utilization_ratio)
     ratio, ratio_note = defaults.memory_ratio(request.memory_utilization_ratio)
     _check(builder, device)
-    concurrency = request.concurrency or defaults.CONCURRENCY
-    larger = resolver.larger_accelerators(device)
-    asked = Question(concurrency, "concurrency", request.context_tokens, ratio, builder, larger)
-    search = ShapeSearch(asked, device, devices_per_node)
+    concurrency, context = request.concurrency or defaults.CONCURRENCY, request.context_tokens
+    asked = Question(concurrency, "concurrency", context, ratio, builder, resolver.larger_accelerators(device))
+    engine = None
+    if request.engine:
+        engine = EngineQuestion(resolver, builder, device, request.engine, concurrency, "concurrency", context)
+    search = ShapeSearch(asked, device, devices_per_node, engine)
     candidates = search.candidates(request.max_num_nodes, defaults.MAX_NUM_NODES)
     best = smallest(candidates)
     concurrency_note = None if request.concurrency else f"concurrency {defaults.CONCURRENCY} (default)"
-    said = (*notes, *device.notes, concurrency_note, ratio_note, defaults.memory_note(device), defaults.NOT_COUNTED)
+    plain = (ratio_note, defaults.memory_note(device), defaults.NOT_COUNTED)
+    own = best.engine_memory.assumptions if best and best.engine_memory else ()
+    said = (*notes, *device.notes, concurrency_note, *(own if request.engine else plain))
     return FitNodeResponse(
         fits=best is not None,
         smallest=best,

@@ -90,6 +90,33 @@ class Parallelism:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """An engine, its release and its flags. ``None`` is what the release takes by itself.
+
+    The three fractions are vLLM's, SGLang's and TensorRT-LLM's own; each engine refuses the others'. ``block_size`` is tokens
+    per block (SGLang: page size). ``max_model_len`` is SGLang's context length, ``max_num_batched_tokens`` its chunked
+    prefill size. ``num_speculative_tokens`` widens recurrent states; a drafter's own weights and layers are not added.
+    """
+
+    name: str
+    version: str | None = None
+    gpu_memory_utilization: float | None = None
+    mem_fraction_static: float | None = None
+    free_gpu_memory_fraction: float | None = None
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    max_running_requests: int | None = None
+    kv_cache_dtype: str | None = None
+    block_size: int | None = None
+    enforce_eager: bool = False
+    enable_prefix_caching: bool | None = None
+    disable_hybrid_kv_cache_manager: bool = False
+    mamba_ssm_cache_dtype: str | None = None
+    num_speculative_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class EstimateDecodeRequest:
     """A decode step to bound."""
 
@@ -115,6 +142,7 @@ class EstimateKvMemoryRequest:
     batch_size: int | None = None
     memory_utilization_ratio: float | None = None
     explain: bool = False
+    engine: EngineSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +159,7 @@ class FitNodeRequest:
     memory_utilization_ratio: float | None = None
     max_num_nodes: int | None = None
     explain: bool = False
+    engine: EngineSpec | None = None
 
 
 class Phase(StrEnum):

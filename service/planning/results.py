@@ -133,6 +133,105 @@ class EstimateDecodeResponse:
     explanation: Explanation | None = None
 
 
+class EngineBudgetItem(StrEnum):
+    """What takes the memory of a device."""
+
+    PHYSICAL_MEMORY = "PHYSICAL_MEMORY"
+    BEFORE_LOAD = "BEFORE_LOAD"
+    WEIGHTS = "WEIGHTS"
+    WEIGHTS_BESIDE_CHECKPOINT = "WEIGHTS_BESIDE_CHECKPOINT"
+    ACTIVATION_PEAK = "ACTIVATION_PEAK"
+    NON_TORCH = "NON_TORCH"
+    CUDA_GRAPHS = "CUDA_GRAPHS"
+    REQUEST_TABLE = "REQUEST_TABLE"
+    RESERVE = "RESERVE"
+    KV_POOL = "KV_POOL"
+    STATE_POOL = "STATE_POOL"
+
+
+class EngineBudgetBasis(StrEnum):
+    """How sure a line is."""
+
+    EXACT = "EXACT"
+    ESTIMATED = "ESTIMATED"
+    SETTING = "SETTING"
+    OBSERVED = "OBSERVED"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineBudgetLine:
+    """One line: bytes on a device with their range. ``within_reserve`` lines come out of what the fraction leaves."""
+
+    item: EngineBudgetItem
+    bytes_per_device: float
+    low_bytes_per_device: float
+    high_bytes_per_device: float
+    basis: EngineBudgetBasis
+    within_reserve: bool = False
+
+
+class EngineOutcome(StrEnum):
+    """What the engine does when it is started so."""
+
+    STARTS = "STARTS"
+    REFUSED_NO_KV = "REFUSED_NO_KV"
+    REFUSED_MAX_LEN = "REFUSED_MAX_LEN"
+    OUT_OF_MEMORY_LOADING_WEIGHTS = "OUT_OF_MEMORY_LOADING_WEIGHTS"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a pool of a given size holds, over all stages: the stage with the fewest blocks decides."""
+
+    num_blocks: float
+    kv_cache_tokens: float  # as the engine prints them
+    max_concurrency: float  # at max_model_len
+    longest_context_tokens: float
+    outcome: EngineOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class StageBudget:
+    """The memory of one pipeline stage's device, line by line."""
+
+    lines: tuple[EngineBudgetLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineMemory:
+    """An engine's own view of the memory. Per device; of the stage that decides, where there are several.
+
+    ``kv_bytes_per_token_per_device`` is what one token costs in every layer, padding layers included. ``low`` and ``high`` are
+    what the pool would hold at the ends of its range; ``outcome_is_certain`` says whether they agree with ``likely``.
+    ``replica_max_concurrency`` counts every attention-data rank, each of which is an engine with a pool of its own.
+    """
+
+    engine: str
+    version: str
+    outcome: EngineOutcome  # what it most likely does
+    outcome_is_certain: bool  # whether it does the same over the whole range
+    likely: Holding
+    low: Holding
+    high: Holding
+    statement: str
+    budget: tuple[EngineBudgetLine, ...]
+    stage_budgets: tuple[StageBudget, ...]  # of every pipeline stage, first to last
+    kv_pool_bytes_per_device: float
+    kv_pool_low_bytes_per_device: float
+    kv_pool_high_bytes_per_device: float
+    kv_bytes_per_token_per_device: float
+    needed_bytes_per_device: float  # for one sequence of max_model_len
+    replica_max_concurrency: float
+    block_tokens: int
+    num_padding_layers: int
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    memory_fraction: float
+    remedies: tuple[Cure, ...]
+    assumptions: tuple[str, ...]
+
+
 class BudgetItem(StrEnum):
     """What takes the memory."""
 
@@ -186,6 +285,7 @@ class EstimateKvMemoryResponse:
     assumptions: tuple[str, ...]
     catalogue_revision: str
     explanation: Explanation | None = None
+    engine_memory: EngineMemory | None = None
 
 
 class FitLimit(StrEnum):
@@ -215,6 +315,7 @@ class FitCandidate:
     max_sequences_at_model_limit: float | None
     binding_limit: FitLimit
     shortfall: Shortfall | None = None
+    engine_memory: EngineMemory | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from service.architectures import Architecture
 from service.planning.capacity import Capacity, capacity
 from service.planning.cures import Question, longest_context, shortfall
 from service.planning.device import Device
+from service.planning.engine_view import EngineQuestion
 from service.planning.explain import Apply, plainly
 from service.planning.requests import Parallelism
 from service.planning.results import Cure, FitCandidate, FitLimit
@@ -23,6 +24,7 @@ class ShapeSearch:
     asked: Question
     device: Device
     devices_per_node: int
+    engine: EngineQuestion | None = None  # whose word on memory goes, where one is asked
 
     def candidates(self, max_num_nodes: int | None, default_num_nodes: int) -> tuple[FitCandidate, ...]:
         """Every legal shape, plain ones first.
@@ -78,7 +80,7 @@ class ShapeSearch:
         at_limit = self.capacity_of(shape, 1, limit).max_sequences if limit else None
         num_devices = shape.num_devices
         num_nodes = -(-num_devices // self.devices_per_node)
-        return FitCandidate(
+        plain = FitCandidate(
             parallelism=shape,
             num_devices=num_devices,
             num_nodes=num_nodes,
@@ -94,7 +96,23 @@ class ShapeSearch:
             longest_context_tokens=longest_context(one, limit or _LONGEST_CONTEXT),
             max_sequences_at_model_limit=at_limit,
             binding_limit=FitLimit.KV_CACHE if held.max_sequences else FitLimit.WEIGHTS,
-            shortfall=shortfall(held, asked, shape),
+            shortfall=None if self.engine else shortfall(held, asked, shape),
+        )
+        return self._as_engine_sees_it(plain) if self.engine else plain
+
+    def _as_engine_sees_it(self, candidate: FitCandidate) -> FitCandidate:
+        assert self.engine is not None
+        view = self.engine.view(candidate.parallelism, with_remedies=False)
+        return replace(
+            candidate,
+            fits=view.fits,
+            max_sequences=view.max_sequences,
+            headroom_bytes_per_device=view.headroom_bytes,
+            longest_context_tokens=view.memory.likely.longest_context_tokens,
+            max_sequences_at_model_limit=None,
+            binding_limit=FitLimit.KV_CACHE if view.max_sequences else FitLimit.WEIGHTS,
+            shortfall=view.shortfall(),
+            engine_memory=view.memory,
         )
 
     def _crosses_link_domain(self, shape: Parallelism, num_nodes: int) -> bool:

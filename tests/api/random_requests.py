@@ -46,7 +46,7 @@ _JSON: Final = st.recursive(
 @st.composite
 def configs(draw: st.DrawFn) -> dict[str, Any]:
     """A published config.json, with some of its values lost, replaced or scaled."""
-    config = deepcopy(draw(st.sampled_from(_CONFIGS)))  # a copy: what is drawn may be changed further on
+    config: dict[str, Any] = deepcopy(draw(st.sampled_from(_CONFIGS)))  # a copy: what is drawn may be changed further on
     for key in draw(st.lists(st.sampled_from(sorted(config)), max_size=4)):
         change = draw(st.sampled_from(["drop", "replace", "edge"]))
         if change == "drop":
@@ -109,7 +109,8 @@ def _plausible_value(field: FieldDescriptor, rules: FieldRules) -> st.SearchStra
 def _plausible_text(field: FieldDescriptor, rules: FieldRules) -> st.SearchStrategy[str]:
     if rules.choices:
         return st.sampled_from(rules.choices)
-    names = _NAMES.get(field.containing_type.name) if field.name == "name" else None
+    holder = field.containing_type
+    names = _NAMES.get(holder.name) if holder is not None and field.name == "name" else None
     return st.sampled_from(names) if names else st.text(max_size=min(rules.max_len or 30, 30))
 
 
@@ -121,15 +122,16 @@ def careless_json(draw: st.DrawFn, message: type[Message]) -> Any:
     """Requests with anything in them, as JSON values."""
     value = draw(_plausible(descriptor_of(message)))
     for _ in range(draw(st.integers(0, 3))):
-        place = value
-        while place and draw(st.booleans()):
-            inner = [each for each in place.values() if isinstance(each, dict)]
-            place = draw(st.sampled_from(inner)) if inner else place
-            if not inner:
-                break
+        place = draw(st.sampled_from(_objects_in(value)))
         key = draw(st.sampled_from([*place, "name", "batch_size", "contextTokens", "x"]))
         place[key] = draw(st.one_of(_JSON, _EDGES))
     return value
+
+
+def _objects_in(value: Any) -> list[dict[str, Any]]:
+    """The object and all objects in it."""
+    inner = [each for each in value.values() if isinstance(each, dict)]
+    return [value, *(found for each in inner for found in _objects_in(each))]
 
 
 @st.composite

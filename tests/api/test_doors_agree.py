@@ -98,7 +98,7 @@ def test_lists_page_through_all_entries_alike(doors: Doors, rpc: str) -> None:
     def names(page_size: int) -> list[str]:
         found, token = [], ""
         while True:
-            question = {"page_size": page_size, "page_token": token}
+            question: dict[str, str | int] = {"page_size": page_size, "page_token": token}
             page = doors.http.get(BY_NAME[rpc].http.template, params=question).json()
             assert json_of(doors.call(rpc, message_of(rpc, question))) == page
             found += [each["name"] for each in page[field]]

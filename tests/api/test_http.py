@@ -172,7 +172,7 @@ def test_head_is_get_without_the_body(doors: Doors) -> None:
 def test_an_unknown_path_is_404_in_our_words(doors: Doors, path: str) -> None:
     refusal = refusal_in(doors.http.get(path.replace("\n", "%0A")))
     if path == "/v1/models/":  # a model without a name
-        assert (400, {"name"}) == (refusal.http_status, refusal.violations.keys())
+        assert (400, ["name"]) == (refusal.http_status, [*refusal.violations])
     else:
         assert ("UNIMPLEMENTED", 404, "UNKNOWN_PATH") == (refusal.code, refusal.http_status, refusal.reason)
     assert 404 == doors.http.options(path.replace("\n", "%0A") + "x/y/z").status_code or "models" in path

@@ -10,10 +10,11 @@ from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from service.api.openapi import document
+from service.api.schema import RPCS
 from tests.service_process import RunningService
 
 SCHEMA = schemathesis.openapi.from_dict(document())
-OPERATIONS = {result.ok().definition.raw["operationId"]: result.ok() for result in SCHEMA.get_all_operations()}
+OPERATIONS = {rpc.name: SCHEMA[rpc.http.template.replace("=**", "")][rpc.http.method] for rpc in RPCS}
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)

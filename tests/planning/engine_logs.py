@@ -14,12 +14,11 @@ from service.catalogue.entries import Catalogue
 from service.catalogue.lookup import accelerator
 from service.planning.device import Device, MemoryBasis, catalogue_device
 from service.planning.engine_memory import engine_memory
-from service.planning.engine_results import EngineMemory
-from service.planning.engine_settings import EngineSettings
-from service.planning.engine_stages import EngineBudgetItem, ObservedMemory
+from service.planning.engine_stages import ObservedMemory
 from service.planning.footprint import FootprintBuilder
 from service.planning.formats import stored_formats
-from service.planning.requests import Parallelism, Precision
+from service.planning.requests import EngineSpec, Parallelism, Precision
+from service.planning.results import EngineBudgetItem, EngineMemory
 
 DATA = Path(__file__).parents[1] / "data"
 GIB = 2.0**30
@@ -102,14 +101,14 @@ def predict(catalogue: Catalogue, row: Log) -> EngineMemory:
         builder(catalogue, row.model or "", row.weights),
         Parallelism(row.tensor, row.pipeline),
         device(catalogue, row.accelerator),
-        EngineSettings(row.engine, row.version, **row.settings),
+        EngineSpec(row.engine, row.version, **row.settings),
         observed=observed(row),
     )
 
 
 def predicted_lines(row: Log, answer: EngineMemory) -> dict[str, float]:
     """Predicted figures under the names that the logs use, of the stage that was logged."""
-    budget = answer.budget if row.stage is None else answer.stage_budgets[row.stage]
+    budget = answer.budget if row.stage is None else answer.stage_budgets[row.stage].lines
     line = {each.item: each.bytes_per_device / GIB for each in budget}
     found = {
         "weights_gib": line[EngineBudgetItem.WEIGHTS] + line[EngineBudgetItem.WEIGHTS_BESIDE_CHECKPOINT],

@@ -7,11 +7,9 @@ import pytest
 from service.catalogue.entries import Catalogue
 from service.formulas import REGISTRY
 from service.planning.engine_memory import engine_memory
-from service.planning.engine_results import EngineMemory, EngineOutcome
-from service.planning.engine_settings import EngineSettings
-from service.planning.engine_stages import EngineBudgetBasis, EngineBudgetItem
 from service.planning.explain import Recorder
-from service.planning.requests import Parallelism
+from service.planning.requests import EngineSpec, Parallelism
+from service.planning.results import EngineBudgetBasis, EngineBudgetItem, EngineMemory, EngineOutcome
 from tests.planning.engine_logs import (
     GIB,
     Log,
@@ -106,7 +104,7 @@ def test_bytes_per_token_are_exact(catalogue: Catalogue, name: str) -> None:
 def vllm(
     catalogue: Catalogue, model: str, version: str = "0.19", shape: Parallelism = Parallelism(), **flags: object
 ) -> EngineMemory:
-    settings = EngineSettings("vllm", version, **flags)  # type: ignore[arg-type]
+    settings = EngineSpec("vllm", version, **flags)  # type: ignore[arg-type]
     return engine_memory(catalogue, builder(catalogue, model), shape, device(catalogue, "h100-sxm"), settings)
 
 
@@ -131,7 +129,7 @@ def test_the_lines_of_the_budget_add_up(catalogue: Catalogue) -> None:
 
 @pytest.mark.parametrize(("engine", "version"), [("sglang", "0.5.5"), ("tensorrt-llm", "1.0")])
 def test_the_lines_of_the_other_engines_add_up(catalogue: Catalogue, engine: str, version: str) -> None:
-    settings = EngineSettings(engine, version)
+    settings = EngineSpec(engine, version)
     answer = engine_memory(
         catalogue, builder(catalogue, "llama-3.1-8b"), Parallelism(), device(catalogue, "h100-sxm"), settings
     )
@@ -172,7 +170,7 @@ def test_remedies_name_the_engine_s_flags_and_work(catalogue: Catalogue) -> None
 
 
 def test_more_context_than_sglang_s_pool_is_cured_by_a_higher_fraction(catalogue: Catalogue) -> None:
-    settings = EngineSettings("sglang", "0.5.2", mem_fraction_static=0.75)
+    settings = EngineSpec("sglang", "0.5.2", mem_fraction_static=0.75)
     answer = engine_memory(catalogue, builder(catalogue, "qwen3-32b"), Parallelism(), device(catalogue, "h100-sxm"), settings)
     assert answer.outcome is EngineOutcome.REFUSED_NO_KV
     named = {cure.field: cure for cure in answer.remedies}
@@ -193,7 +191,7 @@ def test_every_step_can_be_replayed(catalogue: Catalogue) -> None:
         builder(catalogue, "qwen3-30b-a3b"),
         Parallelism(2),
         device(catalogue, "h100-sxm"),
-        EngineSettings("vllm", "0.22"),
+        EngineSpec("vllm", "0.22"),
         apply=recorder,
     )
     steps = recorder.explanation(()).steps
@@ -203,14 +201,14 @@ def test_every_step_can_be_replayed(catalogue: Catalogue) -> None:
 
 
 def test_unified_memory_gets_a_range(catalogue: Catalogue) -> None:
-    settings = EngineSettings("vllm", "0.25", max_model_len=8192)
+    settings = EngineSpec("vllm", "0.25", max_model_len=8192)
     answer = engine_memory(catalogue, builder(catalogue, "qwen3-8b"), Parallelism(), device(catalogue, "gb10"), settings)
     width = answer.kv_pool_high_bytes_per_device - answer.kv_pool_low_bytes_per_device
     assert width > 4 * GIB
 
 
 def test_an_inline_device_is_taken_at_its_word(catalogue: Catalogue) -> None:
-    settings = EngineSettings("vllm", "0.19", gpu_memory_utilization=0.95, max_model_len=8192)
+    settings = EngineSpec("vllm", "0.19", gpu_memory_utilization=0.95, max_model_len=8192)
     answer = engine_memory(catalogue, builder(catalogue, "llama-3.1-8b"), Parallelism(), inline_device(79.19), settings)
     assert answer.budget[0].basis is EngineBudgetBasis.EXACT
     assert answer.kv_pool_bytes_per_device / GIB == pytest.approx(58.11, abs=0.05)

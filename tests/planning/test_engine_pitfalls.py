@@ -4,11 +4,10 @@ import pytest
 
 from service.catalogue.entries import Catalogue
 from service.planning.engine_memory import engine_memory
-from service.planning.engine_results import EngineMemory, EngineOutcome
-from service.planning.engine_settings import EngineSettings
-from service.planning.engine_stages import EngineBudgetItem, ObservedMemory
+from service.planning.engine_stages import ObservedMemory
 from service.planning.errors import Unanswerable
-from service.planning.requests import Parallelism
+from service.planning.requests import EngineSpec, Parallelism
+from service.planning.results import EngineBudgetItem, EngineMemory, EngineOutcome
 from tests.planning.engine_logs import GIB, builder, device, inline_device, log, predict
 
 H100_GIB = 79.19
@@ -26,7 +25,7 @@ def run(
     **flags: object,
 ) -> EngineMemory:
     seen = ObservedMemory(pool_bytes=None if pool_gib is None else pool_gib * GIB)
-    settings = EngineSettings(engine, version, **flags)  # type: ignore[arg-type]
+    settings = EngineSpec(engine, version, **flags)  # type: ignore[arg-type]
     return engine_memory(catalogue, builder(catalogue, model), shape, device(catalogue, on), settings, observed=seen)
 
 
@@ -194,7 +193,7 @@ class TestEngines:
 
     def test_of_two_stages_the_one_with_the_lm_head_has_less(self, catalogue: Catalogue) -> None:
         answer = run(catalogue, "llama-3.1-8b", shape=Parallelism(1, 2), gpu_memory_utilization=0.95)
-        first, last = answer.stage_budgets
+        first, last = (stage.lines for stage in answer.stage_budgets)
         assert answer.budget == last
         pools = [lines[-1].bytes_per_device for lines in (first, last)]
         assert pools[0] > pools[1]
@@ -263,4 +262,4 @@ class TestEngines:
         bare = inline_device(80)
         unknown = type(bare)("none", "", {}, {}, None, None, bare.memory_basis, (), {})
         with pytest.raises(Unanswerable, match="the memory of none is not given"):
-            engine_memory(catalogue, builder(catalogue, "qwen3-8b"), Parallelism(), unknown, EngineSettings("vllm"))
+            engine_memory(catalogue, builder(catalogue, "qwen3-8b"), Parallelism(), unknown, EngineSpec("vllm"))

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from service.catalogue.loader import load
 from service.planning.engine_memory import engine_memory
-from service.planning.engine_results import EngineMemory, EngineOutcome
-from service.planning.engine_settings import FRACTION_FIELDS, EngineSettings
+from service.planning.engine_settings import FRACTION_FIELDS
 from service.planning.errors import PlanningError
-from service.planning.requests import Parallelism
+from service.planning.requests import EngineSpec, Parallelism
+from service.planning.results import EngineMemory, EngineOutcome
 from tests.planning.engine_logs import builder, inline_device
 
 CATALOGUE = load(Path(__file__).parents[2] / "specs")
@@ -28,6 +28,7 @@ ENGINES = st.sampled_from(
         ("tensorrt-llm", "1.0"),
     ]
 )
+
 MEMORIES = st.floats(8, 300)
 FRACTIONS = st.floats(0.3, 1.0)
 LENGTHS = st.integers(1, 200_000)
@@ -45,7 +46,7 @@ def ask(
 ) -> EngineMemory:
     name, version = engine
     own = {"vllm": "physical_memory", "sglang": "free_before_load", "tensorrt-llm": "free_after_load"}[name]
-    settings = EngineSettings(
+    settings = EngineSpec(
         name,
         version,
         max_model_len=length,

@@ -5,17 +5,16 @@ import pytest
 from service.catalogue.engines import EngineVersionRange, parse_version
 from service.catalogue.entries import Catalogue
 from service.planning.engine_memory import engine_memory
-from service.planning.engine_results import EngineMemory
-from service.planning.engine_settings import EngineSettings
 from service.planning.errors import InvalidRequest, NotFound, Unanswerable
-from service.planning.requests import Parallelism
+from service.planning.requests import EngineSpec, Parallelism
+from service.planning.results import EngineMemory
 from tests.planning.engine_logs import builder, device
 
 
 def ask(
     catalogue: Catalogue, name: str, version: str | None = None, on: str = "h100-sxm", tensor: int = 1, **flags: object
 ) -> EngineMemory:
-    settings = EngineSettings(name, version, **flags)  # type: ignore[arg-type]
+    settings = EngineSpec(name, version, **flags)  # type: ignore[arg-type]
     return engine_memory(catalogue, builder(catalogue, "llama-3.1-8b"), Parallelism(tensor), device(catalogue, on), settings)
 
 

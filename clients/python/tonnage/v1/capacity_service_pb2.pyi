@@ -14,6 +14,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from tonnage.v1 import accelerator_pb2 as _accelerator_pb2
+from tonnage.v1 import engine_pb2 as _engine_pb2
 from tonnage.v1 import explanation_pb2 as _explanation_pb2
 from tonnage.v1 import model_pb2 as _model_pb2
 import builtins as _builtins
@@ -389,6 +390,7 @@ class EstimateKvMemoryRequest(_message.Message):
     CONTEXT_TOKENS_FIELD_NUMBER: _builtins.int
     MEMORY_UTILIZATION_RATIO_FIELD_NUMBER: _builtins.int
     EXPLAIN_FIELD_NUMBER: _builtins.int
+    ENGINE_FIELD_NUMBER: _builtins.int
     batch_size: _builtins.int
     """Sequences held at once, over the whole replica. Default 1."""
     context_tokens: _builtins.int
@@ -413,6 +415,12 @@ class EstimateKvMemoryRequest(_message.Message):
     def precision(self) -> _model_pb2.Precision:
         """Number formats. Default: the checkpoint's own."""
 
+    @_builtins.property
+    def engine(self) -> _engine_pb2.EngineSpec:
+        """The engine whose word on memory goes: fits, max_sequences and shortfall are then its own, and its budget stands beside the plain
+        one. Without it the answer is plain arithmetic.
+        """
+
     def __init__(
         self,
         *,
@@ -424,10 +432,11 @@ class EstimateKvMemoryRequest(_message.Message):
         context_tokens: _builtins.int | None = ...,
         memory_utilization_ratio: _builtins.float | None = ...,
         explain: _builtins.bool = ...,
+        engine: _engine_pb2.EngineSpec | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_context_tokens", b"_context_tokens", "_memory_utilization_ratio", b"_memory_utilization_ratio", "accelerator", b"accelerator", "batch_size", b"batch_size", "context_tokens", b"context_tokens", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "parallelism", b"parallelism", "precision", b"precision"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_context_tokens", b"_context_tokens", "_memory_utilization_ratio", b"_memory_utilization_ratio", "accelerator", b"accelerator", "batch_size", b"batch_size", "context_tokens", b"context_tokens", "engine", b"engine", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "parallelism", b"parallelism", "precision", b"precision"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_context_tokens", b"_context_tokens", "_memory_utilization_ratio", b"_memory_utilization_ratio", "accelerator", b"accelerator", "batch_size", b"batch_size", "context_tokens", b"context_tokens", "explain", b"explain", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "parallelism", b"parallelism", "precision", b"precision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_context_tokens", b"_context_tokens", "_memory_utilization_ratio", b"_memory_utilization_ratio", "accelerator", b"accelerator", "batch_size", b"batch_size", "context_tokens", b"context_tokens", "engine", b"engine", "explain", b"explain", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "parallelism", b"parallelism", "precision", b"precision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__batch_size: _TypeAlias = _typing.Literal["batch_size"]  # noqa: Y015
     _WhichOneofArgType__batch_size: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size"]  # noqa: Y015
@@ -570,6 +579,7 @@ class EstimateKvMemoryResponse(_message.Message):
     ASSUMPTIONS_FIELD_NUMBER: _builtins.int
     CATALOGUE_REVISION_FIELD_NUMBER: _builtins.int
     EXPLANATION_FIELD_NUMBER: _builtins.int
+    ENGINE_MEMORY_FIELD_NUMBER: _builtins.int
     kv_bytes_per_token: _builtins.float
     """What one more token adds over the whole replica in layers whose cache grows without limit (full and latent attention), copies
     on several ranks counted once.
@@ -620,6 +630,10 @@ class EstimateKvMemoryResponse(_message.Message):
     def explanation(self) -> _explanation_pb2.Explanation:
         """Every formula applied. Sent where the request asks."""
 
+    @_builtins.property
+    def engine_memory(self) -> _engine_pb2.EngineMemory:
+        """What the engine would allot. Sent where the request names one."""
+
     def __init__(
         self,
         *,
@@ -643,10 +657,11 @@ class EstimateKvMemoryResponse(_message.Message):
         assumptions: _abc.Iterable[_builtins.str] | None = ...,
         catalogue_revision: _builtins.str = ...,
         explanation: _explanation_pb2.Explanation | None = ...,
+        engine_memory: _engine_pb2.EngineMemory | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_fits", b"_fits", "_max_sequences", b"_max_sequences", "_max_tokens", b"_max_tokens", "explanation", b"explanation", "fits", b"fits", "max_sequences", b"max_sequences", "max_tokens", b"max_tokens", "shortfall", b"shortfall"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_fits", b"_fits", "_max_sequences", b"_max_sequences", "_max_tokens", b"_max_tokens", "engine_memory", b"engine_memory", "explanation", b"explanation", "fits", b"fits", "max_sequences", b"max_sequences", "max_tokens", b"max_tokens", "shortfall", b"shortfall"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fits", b"_fits", "_max_sequences", b"_max_sequences", "_max_tokens", b"_max_tokens", "active_parameters", b"active_parameters", "assumptions", b"assumptions", "budget", b"budget", "cache_bytes_per_sequence", b"cache_bytes_per_sequence", "cache_bytes_per_sequence_per_device", b"cache_bytes_per_sequence_per_device", "catalogue_revision", b"catalogue_revision", "explanation", b"explanation", "fits", b"fits", "kv_bytes_per_token", b"kv_bytes_per_token", "kv_bytes_per_token_per_device", b"kv_bytes_per_token_per_device", "kv_cache_bytes", b"kv_cache_bytes", "max_sequences", b"max_sequences", "max_tokens", b"max_tokens", "num_devices", b"num_devices", "shortfall", b"shortfall", "state_bytes_per_sequence", b"state_bytes_per_sequence", "total_parameters", b"total_parameters", "weight_bytes", b"weight_bytes", "weight_bytes_per_device", b"weight_bytes_per_device", "windowed_kv_bytes_per_token", b"windowed_kv_bytes_per_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fits", b"_fits", "_max_sequences", b"_max_sequences", "_max_tokens", b"_max_tokens", "active_parameters", b"active_parameters", "assumptions", b"assumptions", "budget", b"budget", "cache_bytes_per_sequence", b"cache_bytes_per_sequence", "cache_bytes_per_sequence_per_device", b"cache_bytes_per_sequence_per_device", "catalogue_revision", b"catalogue_revision", "engine_memory", b"engine_memory", "explanation", b"explanation", "fits", b"fits", "kv_bytes_per_token", b"kv_bytes_per_token", "kv_bytes_per_token_per_device", b"kv_bytes_per_token_per_device", "kv_cache_bytes", b"kv_cache_bytes", "max_sequences", b"max_sequences", "max_tokens", b"max_tokens", "num_devices", b"num_devices", "shortfall", b"shortfall", "state_bytes_per_sequence", b"state_bytes_per_sequence", "total_parameters", b"total_parameters", "weight_bytes", b"weight_bytes", "weight_bytes_per_device", b"weight_bytes_per_device", "windowed_kv_bytes_per_token", b"windowed_kv_bytes_per_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__fits: _TypeAlias = _typing.Literal["fits"]  # noqa: Y015
     _WhichOneofArgType__fits: _TypeAlias = _typing.Literal["_fits", b"_fits"]  # noqa: Y015
@@ -679,6 +694,7 @@ class FitNodeRequest(_message.Message):
     MEMORY_UTILIZATION_RATIO_FIELD_NUMBER: _builtins.int
     MAX_NUM_NODES_FIELD_NUMBER: _builtins.int
     EXPLAIN_FIELD_NUMBER: _builtins.int
+    ENGINE_FIELD_NUMBER: _builtins.int
     devices_per_node: _builtins.int
     """Accelerators per node. Goes with accelerator."""
     context_tokens: _builtins.int
@@ -707,6 +723,12 @@ class FitNodeRequest(_message.Message):
     def precision(self) -> _model_pb2.Precision:
         """Number formats. Default: the checkpoint's own."""
 
+    @_builtins.property
+    def engine(self) -> _engine_pb2.EngineSpec:
+        """The engine whose word on memory goes: fits, max_sequences and shortfall are then its own, and its budget stands beside the plain
+        one. Without it the answer is plain arithmetic.
+        """
+
     def __init__(
         self,
         *,
@@ -720,10 +742,11 @@ class FitNodeRequest(_message.Message):
         memory_utilization_ratio: _builtins.float | None = ...,
         max_num_nodes: _builtins.int | None = ...,
         explain: _builtins.bool = ...,
+        engine: _engine_pb2.EngineSpec | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_concurrency", b"_concurrency", "_context_tokens", b"_context_tokens", "_devices_per_node", b"_devices_per_node", "_max_num_nodes", b"_max_num_nodes", "_memory_utilization_ratio", b"_memory_utilization_ratio", "accelerator", b"accelerator", "concurrency", b"concurrency", "context_tokens", b"context_tokens", "devices_per_node", b"devices_per_node", "max_num_nodes", b"max_num_nodes", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "node", b"node", "precision", b"precision"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_concurrency", b"_concurrency", "_context_tokens", b"_context_tokens", "_devices_per_node", b"_devices_per_node", "_max_num_nodes", b"_max_num_nodes", "_memory_utilization_ratio", b"_memory_utilization_ratio", "accelerator", b"accelerator", "concurrency", b"concurrency", "context_tokens", b"context_tokens", "devices_per_node", b"devices_per_node", "engine", b"engine", "max_num_nodes", b"max_num_nodes", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "node", b"node", "precision", b"precision"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_concurrency", b"_concurrency", "_context_tokens", b"_context_tokens", "_devices_per_node", b"_devices_per_node", "_max_num_nodes", b"_max_num_nodes", "_memory_utilization_ratio", b"_memory_utilization_ratio", "accelerator", b"accelerator", "concurrency", b"concurrency", "context_tokens", b"context_tokens", "devices_per_node", b"devices_per_node", "explain", b"explain", "max_num_nodes", b"max_num_nodes", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "node", b"node", "precision", b"precision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_concurrency", b"_concurrency", "_context_tokens", b"_context_tokens", "_devices_per_node", b"_devices_per_node", "_max_num_nodes", b"_max_num_nodes", "_memory_utilization_ratio", b"_memory_utilization_ratio", "accelerator", b"accelerator", "concurrency", b"concurrency", "context_tokens", b"context_tokens", "devices_per_node", b"devices_per_node", "engine", b"engine", "explain", b"explain", "max_num_nodes", b"max_num_nodes", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "node", b"node", "precision", b"precision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__concurrency: _TypeAlias = _typing.Literal["concurrency"]  # noqa: Y015
     _WhichOneofArgType__concurrency: _TypeAlias = _typing.Literal["_concurrency", b"_concurrency"]  # noqa: Y015
@@ -793,6 +816,7 @@ class FitCandidate(_message.Message):
     LONGEST_CONTEXT_TOKENS_FIELD_NUMBER: _builtins.int
     MAX_SEQUENCES_AT_MODEL_LIMIT_FIELD_NUMBER: _builtins.int
     BINDING_LIMIT_FIELD_NUMBER: _builtins.int
+    ENGINE_MEMORY_FIELD_NUMBER: _builtins.int
     num_devices: _builtins.int
     """Devices of one replica."""
     num_nodes: _builtins.int
@@ -829,6 +853,10 @@ class FitCandidate(_message.Message):
     def shortfall(self) -> _explanation_pb2.Shortfall:
         """What is short. Absent where it fits."""
 
+    @_builtins.property
+    def engine_memory(self) -> _engine_pb2.EngineMemory:
+        """What the engine would allot in this shape. Sent where the request names one."""
+
     def __init__(
         self,
         *,
@@ -848,10 +876,11 @@ class FitCandidate(_message.Message):
         longest_context_tokens: _builtins.float = ...,
         max_sequences_at_model_limit: _builtins.float | None = ...,
         binding_limit: Global___FitCandidate.Limit.ValueType = ...,
+        engine_memory: _engine_pb2.EngineMemory | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_sequences_at_model_limit", b"_max_sequences_at_model_limit", "max_sequences_at_model_limit", b"max_sequences_at_model_limit", "parallelism", b"parallelism", "shortfall", b"shortfall"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_sequences_at_model_limit", b"_max_sequences_at_model_limit", "engine_memory", b"engine_memory", "max_sequences_at_model_limit", b"max_sequences_at_model_limit", "parallelism", b"parallelism", "shortfall", b"shortfall"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_sequences_at_model_limit", b"_max_sequences_at_model_limit", "binding_limit", b"binding_limit", "cache_bytes_per_sequence_per_device", b"cache_bytes_per_sequence_per_device", "crosses_link_domain", b"crosses_link_domain", "fits", b"fits", "headroom_bytes_per_device", b"headroom_bytes_per_device", "longest_context_tokens", b"longest_context_tokens", "max_sequences", b"max_sequences", "max_sequences_at_model_limit", b"max_sequences_at_model_limit", "num_devices", b"num_devices", "num_nodes", b"num_nodes", "parallelism", b"parallelism", "partial_node", b"partial_node", "replicas_per_node", b"replicas_per_node", "shortfall", b"shortfall", "uneven_pipeline", b"uneven_pipeline", "weight_bytes_per_device", b"weight_bytes_per_device"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_sequences_at_model_limit", b"_max_sequences_at_model_limit", "binding_limit", b"binding_limit", "cache_bytes_per_sequence_per_device", b"cache_bytes_per_sequence_per_device", "crosses_link_domain", b"crosses_link_domain", "engine_memory", b"engine_memory", "fits", b"fits", "headroom_bytes_per_device", b"headroom_bytes_per_device", "longest_context_tokens", b"longest_context_tokens", "max_sequences", b"max_sequences", "max_sequences_at_model_limit", b"max_sequences_at_model_limit", "num_devices", b"num_devices", "num_nodes", b"num_nodes", "parallelism", b"parallelism", "partial_node", b"partial_node", "replicas_per_node", b"replicas_per_node", "shortfall", b"shortfall", "uneven_pipeline", b"uneven_pipeline", "weight_bytes_per_device", b"weight_bytes_per_device"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_sequences_at_model_limit: _TypeAlias = _typing.Literal["max_sequences_at_model_limit"]  # noqa: Y015
     _WhichOneofArgType__max_sequences_at_model_limit: _TypeAlias = _typing.Literal["_max_sequences_at_model_limit", b"_max_sequences_at_model_limit"]  # noqa: Y015

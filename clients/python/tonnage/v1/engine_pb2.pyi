@@ -322,6 +322,30 @@ class EngineBudgetLine(_message.Message):
 Global___EngineBudgetLine: _TypeAlias = EngineBudgetLine  # noqa: Y015
 
 @_typing.final
+class EngineStageBudget(_message.Message):
+    """The memory of one pipeline stage's device, line by line."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LINES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___EngineBudgetLine]:
+        """The lines."""
+
+    def __init__(
+        self,
+        *,
+        lines: _abc.Iterable[Global___EngineBudgetLine] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lines", b"lines"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EngineStageBudget: _TypeAlias = EngineStageBudget  # noqa: Y015
+
+@_typing.final
 class EngineMemory(_message.Message):
     """What a named release of an engine would allot, and whether it would start. An estimate: lines from fitted constants have ranges."""
 
@@ -381,6 +405,7 @@ class EngineMemory(_message.Message):
     MEMORY_FRACTION_FIELD_NUMBER: _builtins.int
     REMEDIES_FIELD_NUMBER: _builtins.int
     ASSUMPTIONS_FIELD_NUMBER: _builtins.int
+    STAGE_BUDGETS_FIELD_NUMBER: _builtins.int
     engine: _builtins.str
     """The engine."""
     version: _builtins.str
@@ -439,6 +464,10 @@ class EngineMemory(_message.Message):
     def assumptions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What the release does by itself where the request was silent."""
 
+    @_builtins.property
+    def stage_budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___EngineStageBudget]:
+        """The memory of every pipeline stage, first to last."""
+
     def __init__(
         self,
         *,
@@ -465,10 +494,11 @@ class EngineMemory(_message.Message):
         memory_fraction: _builtins.float = ...,
         remedies: _abc.Iterable[_explanation_pb2.Shortfall.Cure] | None = ...,
         assumptions: _abc.Iterable[_builtins.str] | None = ...,
+        stage_budgets: _abc.Iterable[Global___EngineStageBudget] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["high", b"high", "likely", b"likely", "low", b"low"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumptions", b"assumptions", "block_tokens", b"block_tokens", "budget", b"budget", "engine", b"engine", "high", b"high", "kv_bytes_per_token_per_device", b"kv_bytes_per_token_per_device", "kv_pool_bytes_per_device", b"kv_pool_bytes_per_device", "kv_pool_high_bytes_per_device", b"kv_pool_high_bytes_per_device", "kv_pool_low_bytes_per_device", b"kv_pool_low_bytes_per_device", "likely", b"likely", "low", b"low", "max_model_len", b"max_model_len", "max_num_batched_tokens", b"max_num_batched_tokens", "max_num_seqs", b"max_num_seqs", "memory_fraction", b"memory_fraction", "needed_bytes_per_device", b"needed_bytes_per_device", "num_padding_layers", b"num_padding_layers", "outcome", b"outcome", "outcome_is_certain", b"outcome_is_certain", "remedies", b"remedies", "replica_max_concurrency", b"replica_max_concurrency", "statement", b"statement", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumptions", b"assumptions", "block_tokens", b"block_tokens", "budget", b"budget", "engine", b"engine", "high", b"high", "kv_bytes_per_token_per_device", b"kv_bytes_per_token_per_device", "kv_pool_bytes_per_device", b"kv_pool_bytes_per_device", "kv_pool_high_bytes_per_device", b"kv_pool_high_bytes_per_device", "kv_pool_low_bytes_per_device", b"kv_pool_low_bytes_per_device", "likely", b"likely", "low", b"low", "max_model_len", b"max_model_len", "max_num_batched_tokens", b"max_num_batched_tokens", "max_num_seqs", b"max_num_seqs", "memory_fraction", b"memory_fraction", "needed_bytes_per_device", b"needed_bytes_per_device", "num_padding_layers", b"num_padding_layers", "outcome", b"outcome", "outcome_is_certain", b"outcome_is_certain", "remedies", b"remedies", "replica_max_concurrency", b"replica_max_concurrency", "stage_budgets", b"stage_budgets", "statement", b"statement", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
