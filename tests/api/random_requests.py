@@ -5,12 +5,16 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from service.api.descriptors import descriptor_of, is_map, is_struct, value_of
 from service.api.rules import FieldRules, field_rules
 from service.catalogue.loader import load
 from service.settings import specs_dir
+
+#: A third of the profile's examples: there are many cases. ``pytest --hypothesis-profile=search`` makes it over 600 for each.
+EXAMPLES: Final = settings(max_examples=settings().max_examples // 3)
 
 _CATALOGUE: Final = load(specs_dir())
 _INT32: Final = st.integers(-(2**31), 2**31 - 1)
@@ -22,6 +26,7 @@ _NAMES: Final = {
     "ModelSpec": [*_CATALOGUE.models, "meta-llama/Llama-3.1-70B"],
     "AcceleratorSpec": [*_CATALOGUE.accelerators, "h100"],
     "NodeSpec": [*_CATALOGUE.node_types],
+    "EngineSpec": [*_CATALOGUE.engines],
     "GetModelRequest": [*_CATALOGUE.model_names],
     "GetAcceleratorRequest": [*_CATALOGUE.accelerator_names],
     "GetNodeTypeRequest": [*_CATALOGUE.node_type_names],
@@ -100,15 +105,15 @@ def _plausible_value(field: FieldDescriptor, rules: FieldRules) -> st.SearchStra
     if field.cpp_type == FieldDescriptor.CPPTYPE_INT32:
         lowest, highest = int(rules.gte or 0), int(rules.lte or 2**31 - 1)
         return st.one_of(_SIZES.map(lambda size: max(lowest, min(highest, size))), st.integers(lowest, highest))
-    highest_value = rules.lte or 1e15
-    return st.one_of(
-        _SCALES.map(lambda scale: min(scale, highest_value)), st.floats(5e-324, highest_value, allow_subnormal=True)
-    )
+    least, most = rules.gte or 5e-324, rules.lte or 1e15
+    return st.one_of(_SCALES.map(lambda scale: max(least, min(scale, most))), st.floats(least, most))
 
 
 def _plausible_text(field: FieldDescriptor, rules: FieldRules) -> st.SearchStrategy[str]:
     if rules.choices:
         return st.sampled_from(rules.choices)
+    if field.name.endswith("_dtype"):
+        return st.sampled_from(["auto", "fp8", "fp8_e4m3", "bfloat16", "float32", "fp7"])
     holder = field.containing_type
     names = _NAMES.get(holder.name) if holder is not None and field.name == "name" else None
     return st.sampled_from(names) if names else st.text(max_size=min(rules.max_len or 30, 30))

@@ -11,6 +11,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from service.api.openapi import document
 from service.api.schema import RPCS
+from tests.api.random_requests import EXAMPLES
 from tests.service_process import RunningService
 
 SCHEMA = schemathesis.openapi.from_dict(document())
@@ -19,7 +20,7 @@ OPERATIONS = {rpc.name: SCHEMA[rpc.http.template.replace("=**", "")][rpc.http.me
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
-@settings(suppress_health_check=list(HealthCheck))
+@settings(EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_conforms(service: RunningService, name: str, mode: Any, data: st.DataObject) -> None:
     case = data.draw(OPERATIONS[name].as_strategy(generation_mode=mode))

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 from google.protobuf.message import Message
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from service.api.errors import MalformedRequest
@@ -27,7 +27,7 @@ from service.planning.errors import PlanningError
 from service.planning.planner import Planner
 from service.settings import specs_dir
 from service.telemetry import RpcName, Telemetry
-from tests.api.random_requests import careless_json, careless_message, plausible_json
+from tests.api.random_requests import EXAMPLES, careless_json, careless_message, plausible_json
 
 
 def _servicers() -> dict[str, Servicer]:
@@ -48,7 +48,7 @@ def strictly(servicer: Servicer, message: Message, already: Any = ()) -> Any:
 
 
 @pytest.mark.parametrize("rpc", RPC_NAMES)
-@settings(max_examples=100)
+@EXAMPLES
 @given(data=st.data())
 def test_quick_reading_of_messages(rpc: str, data: st.DataObject) -> None:
     servicer = SERVED[rpc]
@@ -59,7 +59,7 @@ def test_quick_reading_of_messages(rpc: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("rpc", RPC_NAMES)
-@settings(max_examples=100)
+@EXAMPLES
 @given(data=st.data())
 def test_quick_reading_of_json(rpc: str, data: st.DataObject) -> None:
     servicer = SERVED[rpc]
@@ -86,7 +86,7 @@ def test_quick_readings_take_what_is_plainly_right(rpc: str) -> None:
 
 
 @pytest.mark.parametrize("rpc", RPC_NAMES)
-@settings(max_examples=40)
+@EXAMPLES
 @given(data=st.data())
 def test_an_answer_is_rendered_alike_from_its_dataclass_and_from_its_message(rpc: str, data: st.DataObject) -> None:
     servicer = SERVED[rpc]
