@@ -1,7 +1,7 @@
 """What the benchmarks compare: the real service, and servers of the same flavours that do nothing.
 
-python tests/benchmarks/servers.py grpc PORT BYTES    answers every call with so many bytes (grpc.aio, raw bytes, uvloop)
-python tests/benchmarks/servers.py rest PORT BYTES    answers every POST with a body of so many bytes (Starlette, uvicorn)
+python -m tests.benchmarks.servers grpc PORT BYTES    answers every call with so many bytes (grpc.aio, raw bytes, uvloop)
+python -m tests.benchmarks.servers rest PORT BYTES    answers every POST with a body of so many bytes (Starlette, uvicorn)
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+
+from tests.service_process import free_port, running_service
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 START_SECONDS = 60
@@ -51,58 +52,33 @@ class Server:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def free_port() -> int:
-    """A port that nothing listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextlib.contextmanager
 def service(**settings: str) -> Iterator[Server]:
     """The real service on free ports, with the given TONNAGE_ settings."""
-    grpc_port, http_port = free_port(), free_port()
-    environment = os.environ | {
-        "TONNAGE_GRPC_PORT": str(grpc_port),
-        "TONNAGE_HTTP_PORT": str(http_port),
-        "TONNAGE_LOG_LEVEL": "warning",
-        **settings,
-    }
-    command = [str(Path(sys.executable).parent / "tonnage-service")]
-    with _process(command, environment) as (process, started):
-        _wait_until_ready(f"http://127.0.0.1:{http_port}/readyz")
-        yield Server(process.pid, grpc_port, http_port, time.perf_counter() - started)
+    started = time.perf_counter()
+    with running_service(TONNAGE_LOG_LEVEL="warning", **settings) as running:
+        grpc_port, http_port = (int(address.rpartition(":")[2]) for address in (running.grpc, running.http))
+        yield Server(running.process.pid, grpc_port, http_port, time.perf_counter() - started)
 
 
 @contextlib.contextmanager
 def echo(flavour: str, num_bytes: int) -> Iterator[Server]:
     """A server of one flavour that answers everything with the same bytes."""
     port = free_port()
-    with _process([sys.executable, __file__, flavour, str(port), str(num_bytes)], dict(os.environ)) as (process, started):
+    with _process([sys.executable, "-m", __name__, flavour, str(port), str(num_bytes)]) as (process, started):
         _wait_until_open(port)
         yield Server(process.pid, port, port, time.perf_counter() - started)
 
 
 @contextlib.contextmanager
-def _process(command: list[str], environment: dict[str, str]) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
+def _process(command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
     started = time.perf_counter()
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         yield process, started
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
-
-
-def _wait_until_ready(url: str) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=1) as answer:
-            if answer.status == 200:
-                return
-        time.sleep(0.005)
-    raise TimeoutError(f"{url} did not answer within {START_SECONDS} s")
 
 
 def _wait_until_open(port: int) -> None:
