@@ -37,7 +37,7 @@ def read_generic(source: Source) -> Architecture:
         if not fields.has(name):
             raise UnreadableConfig(
                 fields.place("model_type"),
-                f"The family {source.family[:60]!r} is not known and the configuration has no {name}.",
+                f"{_unknown(source.family)} and the configuration has no {name}.",
                 f"Add {name}, or give the model_type of a known family.",
             )
     towers, tower_notes = tower_weights(source.top, fields.count("hidden_size"))
@@ -48,7 +48,7 @@ def read_generic(source: Source) -> Architecture:
 def _notes(source: Source) -> tuple[str, ...]:
     """What reading without knowing the family had to assume."""
     fields = source.text
-    found = [f"The family {source.family[:60]!r} is not known: read generically, as gated MLPs and two norms a layer."]
+    found = [f"{_unknown(source.family)}: read generically, as gated MLPs and two norms a layer."]
     if not fields.has("tie_word_embeddings") and not source.top.has("tie_word_embeddings"):
         found.append("tie_word_embeddings is absent: the lm_head is taken to be stored apart from the embedding.")
     if fields.has("sliding_window") and not fields.has("layer_types") and not fields.has("use_sliding_window"):
@@ -76,12 +76,16 @@ def _dialect(fields: Fields, *, sparse: bool) -> Dialect:
     )
 
 
+def _unknown(family: str) -> str:
+    return f"The family {family[:60]!r} is not known" if family else "No model_type is given"
+
+
 def _refuse_foreign(family: str, fields: Fields) -> None:
     for name in _FOREIGN:
         if fields.values.get(name) not in (None, 0, False, []):
             raise UnreadableConfig(
                 fields.path + name,
-                f"The family {family[:60]!r} is not known, and this key shows layers that a plain decoder does not have.",
+                f"{_unknown(family)}, and this key shows layers that a plain decoder does not have.",
                 "Give the model_type of a known family with the same structure, or the sizes of the model directly.",
             )
     if fields.values.get("is_encoder_decoder") is True:

@@ -39,7 +39,19 @@ def read_inline(spec: ModelSpec) -> Architecture:
         return read(spec.hf_config, quantization=spec.hf_quantization)
     except UnreadableConfig as refusal:
         path = f"model.hf_config.{refusal.field}" if refusal.field else "model.hf_config"
-        raise InvalidRequest(Violation(path, refusal.reason, refusal.remedy)) from None
+        raise InvalidRequest(Violation(path, phrase(refusal.reason), phrase(refusal.remedy))) from None
+
+
+def phrase(sentence: str) -> str:
+    """A whole sentence as part of a longer one, as reasons and assumptions are: "The family …." becomes "the family …".
+
+    >>> phrase("The configuration names no dtype: weights are taken as bfloat16.")
+    'the configuration names no dtype: weights are taken as bfloat16'
+    >>> phrase("MLA keeps one latent.")
+    'MLA keeps one latent'
+    """
+    body = sentence.rstrip(".")
+    return body[:1].lower() + body[1:] if body[1:2].islower() or body[1:2] == " " else body
 
 
 def dense_architecture(dense: DenseModel) -> Architecture:

@@ -9,7 +9,7 @@ from service.planning.decode_step import DecodePlan, decode_plan
 from service.planning.device import Device, resolve_device
 from service.planning.footprint import Footprint, FootprintBuilder
 from service.planning.formats import arithmetic, stored_formats
-from service.planning.model import find_model, read_inline
+from service.planning.model import find_model, phrase, read_inline
 from service.planning.requests import AcceleratorSpec, ModelSpec, Parallelism, Precision
 from service.planning.shape import check_shape, is_even
 
@@ -84,7 +84,7 @@ class Resolver:
         """The model kept in the asked formats, ready to be split, and what was assumed."""
         architecture = self.architecture(spec)
         formats, notes = stored_formats(architecture, precision)
-        notes = (*architecture.notes, *notes)
+        notes = (*map(phrase, architecture.notes), *notes)
         if architecture.multi_token_prediction and not spec.multi_token_prediction:
             notes = (*notes, "multi-token-prediction layers are not loaded")
         return FootprintBuilder(architecture, formats, spec.multi_token_prediction), notes

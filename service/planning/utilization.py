@@ -4,6 +4,7 @@ from service.planning.decode_step import Load, decode_bound
 from service.planning.device import Device
 from service.planning.errors import InvalidRequest, Violation
 from service.planning.explain import Apply, Recorder, plainly
+from service.planning.model import phrase
 from service.planning.requests import ComputeUtilizationRequest, Parallelism, Phase
 from service.planning.resolve import Resolver, SplitModel
 from service.planning.results import ComputeUtilizationResponse, UsedFigure
@@ -68,7 +69,7 @@ def _step_bytes(
 
 
 def _notes(request: ComputeUtilizationRequest, split: SplitModel, device: Device, counts: Counts) -> tuple[str, ...]:
-    notes = [note for note in split.architecture.notes if not note.startswith("KV cache left out")]
+    notes = [phrase(note) for note in split.architecture.notes if not note.startswith("KV cache left out")]
     notes += device.notes
     if request.sequence_tokens is None:
         notes.append("attention left out: sequence_tokens is not given")
