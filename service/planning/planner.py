@@ -39,29 +39,29 @@ class Planner:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
-        self._resolver = Resolver(catalogue)
+        self.resolver = Resolver(catalogue)
         self._lister = Lister(catalogue)
 
     def warm_up(self) -> None:
         """Reads every model of the catalogue, so that the first request of each pays nothing and a bad one stops the start."""
         for name in self.catalogue.models:
-            self._resolver.named_architecture(name)
+            self.resolver.named_architecture(name)
 
     def estimate_decode(self, request: EstimateDecodeRequest) -> EstimateDecodeResponse:
         """The bound on a decode step."""
-        return estimate_decode(self._resolver, request)
+        return estimate_decode(self.resolver, request)
 
     def estimate_kv_memory(self, request: EstimateKvMemoryRequest) -> EstimateKvMemoryResponse:
         """What weights and cache take and what fits."""
-        return estimate_kv_memory(self._resolver, request)
+        return estimate_kv_memory(self.resolver, request)
 
     def fit_node(self, request: FitNodeRequest) -> FitNodeResponse:
         """Every legal shape over nodes, and the smallest that fits."""
-        return fit_node(self._resolver, request)
+        return fit_node(self.resolver, request)
 
     def compute_utilization(self, request: ComputeUtilizationRequest) -> ComputeUtilizationResponse:
         """A run's utilisation on every basis."""
-        return compute_utilization(self._resolver, request)
+        return compute_utilization(self.resolver, request)
 
     def list_accelerators(self, page: Page) -> ListAcceleratorsResponse:
         """A page of accelerators."""
@@ -92,11 +92,11 @@ class Planner:
     def list_models(self, page: Page) -> ListModelsResponse:
         """A page of models."""
         chosen, token = page_of(self.catalogue.models, page)
-        models = (self._lister.model(entry, self._resolver.named_architecture(entry.name)) for entry in chosen)
+        models = (self._lister.model(entry, self.resolver.named_architecture(entry.name)) for entry in chosen)
         return ListModelsResponse(tuple(models), token, self.catalogue.revision)
 
     def get_model(self, name: str) -> GetModelResponse:
         """A model by name or alias."""
         entry = find_model(self.catalogue, name, "name")
-        model = self._lister.model(entry, self._resolver.named_architecture(entry.name))
+        model = self._lister.model(entry, self.resolver.named_architecture(entry.name))
         return GetModelResponse(model, self.catalogue.revision)

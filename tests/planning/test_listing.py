@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.architectures.architecture import Role
 from service.planning.errors import InvalidRequest, NotFound
 from service.planning.planner import Planner
 from service.planning.requests import Page
@@ -54,6 +55,22 @@ def test_every_declared_total_agrees_with_its_reading(planner: Planner) -> None:
     for model in page.models:
         # Publishers round and cut: 405 billion for 405.85, 400 for 401.2, one trillion for 1.027 at the worst.
         assert model.total_parameters == pytest.approx(model.declared_parameters.value, rel=0.03), model.name
+
+
+def test_every_declared_active_count_agrees_with_its_reading(planner: Planner) -> None:
+    declared = [model for model in planner.list_models(Page(page_size=500)).models if model.declared_active_parameters]
+    assert len(declared) >= 10
+    for model in declared:
+        assert model.declared_active_parameters is not None
+        architecture = planner.resolver.named_architecture(model.name)
+        embedding = sum(t.num_parameters for t in architecture.outer if t.role is Role.EMBEDDING)
+        head = sum(t.num_parameters for t in architecture.outer if t.role is Role.LM_HEAD)
+        # Publishers count the input embedding, leave it out, or leave the lm_head out as well.
+        conventions = (0.0, embedding, embedding + head)
+        value = model.declared_active_parameters.value
+        assert any(model.active_parameters - left_out == pytest.approx(value, rel=0.035) for left_out in conventions), (
+            model.name
+        )
 
 
 @pytest.mark.parametrize("get", ["get_accelerator", "get_model", "get_node_type"])
