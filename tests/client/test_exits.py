@@ -167,7 +167,7 @@ def test_a_defect_of_ours_is_a_line_and_no_traceback(run: Run, monkeypatch: pyte
     assert "tonnage: unexpected ZeroDivisionError: of ours\n" == said
 
 
-@pytest.mark.parametrize("command", ["decode", "kv", "fit", "mfu", "accelerators", "models", "nodes"])
+@pytest.mark.parametrize("command", ["decode", "kv", "fit", "mfu", "explain-log", "accelerators", "models", "nodes"])
 def test_every_command_has_help_with_an_example(run: Run, command: str) -> None:
     code, shown, _ = run(command, "--help")
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.cli import fields, quantities
+from tonnage.cli import engine_memory, fields, log_question, quantities
+from tonnage.logs import gpu
 
 
-@pytest.mark.parametrize("module", [fields, quantities], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [engine_memory, fields, gpu, log_question, quantities], ids=lambda module: module.__name__)
 def test_the_examples_hold(module: ModuleType) -> None:
     results = doctest.testmod(module)
 

@@ -20,6 +20,7 @@ from tonnage.errors import (
     Violation,
 )
 from tonnage.v1.accelerator_pb2 import AcceleratorSpec, InlineAccelerator, NodeSpec
+from tonnage.v1.engine_pb2 import EngineSpec
 from tonnage.v1.model_pb2 import DenseModel, ModelSpec, Parallelism, Precision
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Client",
     "DeadlineExceeded",
     "DenseModel",
+    "EngineSpec",
     "InlineAccelerator",
     "InvalidRequest",
     "ModelSpec",

@@ -29,6 +29,7 @@ from tonnage.v1.catalogue_service_pb2 import (
     ListModelsRequest,
     ListNodeTypesRequest,
 )
+from tonnage.v1.engine_pb2 import EngineSpec
 from tonnage.v1.model_pb2 import DenseModel, ModelSpec, Parallelism, Precision
 
 Model: TypeAlias = str | Mapping[str, object] | DenseModel | ModelSpec
@@ -39,6 +40,9 @@ Accelerator: TypeAlias = str | InlineAccelerator | AcceleratorSpec
 
 Node: TypeAlias = str | NodeSpec
 """A name of the catalogue, or the message itself."""
+
+Engine: TypeAlias = str | EngineSpec
+"""A serving engine's name, "vllm", also with its release, "vllm==0.19", or the message, which carries its flags too."""
 
 _MODEL_KINDS = "name, config.json as a dict, DenseModel and ModelSpec"
 _ACCELERATOR_KINDS = "name, InlineAccelerator and AcceleratorSpec"
@@ -117,12 +121,14 @@ def estimate_kv_memory(
     batch_size: int | None = None,
     context_tokens: int | None = None,
     memory_utilization_ratio: float | None = None,
+    engine: Engine | None = None,
     explain: bool = False,
 ) -> EstimateKvMemoryRequest:
     """Asks what weights and KV cache take on each device, line by line, and how many tokens and sequences fit.
 
     The arguments are those of ``estimate_decode``; ``context_tokens`` is always needed, and ``batch_size`` counts the
-    sequences held at once. All sizes in the answer are bytes.
+    sequences held at once. All sizes in the answer are bytes. With ``engine`` ("vllm", "vllm==0.19" or an EngineSpec with
+    its flags) ``fits`` and ``max_sequences`` are the engine's word, and ``engine_memory`` is its budget, line by line.
 
     Raises:
         InvalidRequest: Something in the request is malformed or contradictory.
@@ -139,6 +145,7 @@ def estimate_kv_memory(
         batch_size=batch_size,
         context_tokens=context_tokens,
         memory_utilization_ratio=memory_utilization_ratio,
+        engine=_engine(engine),
         explain=explain,
     )
     return _either(request, asked)
@@ -159,6 +166,7 @@ def fit_node(
     concurrency: int | None = None,
     memory_utilization_ratio: float | None = None,
     max_num_nodes: int | None = None,
+    engine: Engine | None = None,
     explain: bool = False,
 ) -> FitNodeRequest:
     """Asks for every legal way to split a model over one node or several: what fits and holds how much, what is short.
@@ -176,6 +184,7 @@ def fit_node(
         concurrency: Sequences to hold at once. Default 1.
         memory_utilization_ratio: Share of the usable memory that weights and cache may take, 0 to 1. Default 0.9.
         max_num_nodes: Nodes to consider at most. Default: as many as the smallest fitting shape needs, up to 16.
+        engine: The engine whose word on memory goes: "vllm", "vllm==0.19", or an EngineSpec with its flags.
         explain: Whether the answer carries the formulas behind the smallest shape.
 
     Raises:
@@ -195,6 +204,7 @@ def fit_node(
         concurrency=concurrency,
         memory_utilization_ratio=memory_utilization_ratio,
         max_num_nodes=max_num_nodes,
+        engine=_engine(engine),
         explain=explain,
     )
     return _either(request, asked)
@@ -319,6 +329,16 @@ def _accelerator(accelerator: Accelerator | None) -> AcceleratorSpec | None:
         case InlineAccelerator():
             return AcceleratorSpec(inline=accelerator)
     raise InvalidRequest.of(Violation("accelerator", f"a {type(accelerator).__name__} is none of {_ACCELERATOR_KINDS}"))
+
+
+def _engine(engine: Engine | None) -> EngineSpec | None:
+    match engine:
+        case None | EngineSpec():
+            return engine
+        case str():
+            name, _, version = engine.partition("==")
+            return _message(EngineSpec, "engine", name=name.strip(), version=version.strip() or None)
+    raise InvalidRequest.of(Violation("engine", f"a {type(engine).__name__} is neither a name nor an EngineSpec"))
 
 
 def _parallelism(tensor: int | None, pipeline: int | None, expert: int | None, data: int | None) -> Parallelism | None:

@@ -7,6 +7,7 @@ import click
 from tonnage.cli.accelerators import accelerators
 from tonnage.cli.decode import decode
 from tonnage.cli.exits import EPILOGUE, Exit
+from tonnage.cli.explain_log import explain_log
 from tonnage.cli.fit import fit
 from tonnage.cli.kv import kv
 from tonnage.cli.mfu import mfu
@@ -21,7 +22,7 @@ def tonnage() -> None:
     """How much can this hardware carry? Sizes decode throughput, KV memory, node fit and MFU."""
 
 
-for _command in (decode, kv, fit, mfu, accelerators, models, nodes):
+for _command in (decode, kv, fit, mfu, explain_log, accelerators, models, nodes):
     tonnage.add_command(_command)
 
 

@@ -14,6 +14,9 @@ _OPTIONS = {
     "accelerator": "--accelerator",
     "accelerator.name": "--accelerator",
     "accelerator.inline": "--accelerator-file",
+    "engine": "--engine",
+    "engine.name": "--engine",
+    "engine.version": "--engine-version",
     "node": "--node",
     "node.name": "--node",
     "parallelism.tensor": "--tensor",
@@ -44,7 +47,12 @@ def option_of(field: str) -> str:
 
     >>> option_of("parallelism.tensor"), option_of("context_tokens"), option_of("model.hf_config.num_hidden_layers")
     ('--tensor', '--context-tokens', '--config')
+    >>> option_of("engine.name"), option_of("engine.max_model_len")
+    ('--engine', '--max-model-len')
     """
+    if field not in _OPTIONS and field.startswith("engine."):
+        field = field.removeprefix("engine.")
+        return "--" + field.replace("_", "-")
     if field in _SAME_NAME:
         return "--" + field.replace("_", "-")
     while field:

@@ -7,7 +7,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tonnage.cli import layout, options
+from tonnage.cli import engine_memory, layout, options
+from tonnage.cli.engine_options import EngineOptions, with_engine
 from tonnage.cli.exits import Exit
 from tonnage.cli.quantities import byte_count, count, counted
 from tonnage.cli.session import Session
@@ -22,6 +23,7 @@ _ROWS = 16
 @click.command(
     epilog=options.examples(
         "tonnage fit llama-3.1-70b dgx-h100 --context-tokens 4096",
+        "tonnage fit qwen3-32b dgx-h100 --context-tokens 32000 --engine vllm --engine-version 0.19",
         "tonnage fit deepseek-v3 --accelerator h200-sxm --devices-per-node 8 --context-tokens 4096",
     )
 )
@@ -31,6 +33,7 @@ _ROWS = 16
 @options.context_tokens(required=True)
 @click.option("--concurrency", type=int, metavar="N", help="Sequences to hold at once. [default: 1]")
 @options.memory_utilization_ratio
+@with_engine
 @click.option("--max-num-nodes", type=int, metavar="N", help="Nodes to consider at most. [default: as needed, up to 16]")
 @click.option("--all", "show_all", is_flag=True, help="Show every shape.")
 @options.explain
@@ -41,12 +44,14 @@ def fit(
     formats: options.Formats,
     context_tokens: int,
     concurrency: int | None,
+    engine: EngineOptions,
     show_all: bool,
     check: bool,
     session: Session,
     **rest: Any,
 ) -> None:
     """Find how MODEL fits on nodes of type NODE."""
+    spec = engine.spec()
     answer = session.ask(
         lambda client: client.fit_node(
             model=subject.model,
@@ -54,6 +59,7 @@ def fit(
             accelerator=subject.accelerator,
             context_tokens=context_tokens,
             concurrency=concurrency,
+            engine=spec,
             **formats.given(),
             **rest,
         )
@@ -78,6 +84,9 @@ def _draw(console: Console, answer: FitNodeResponse, show_all: bool) -> None:
     layout.section(console, "Shapes", _shapes(shown, answer.smallest))
     if len(shown) < len(answer.candidates):
         console.print(f"{len(shown)} of {len(answer.candidates)} shapes; the others with --all.\n", style=layout.QUIET)
+    if answer.smallest.HasField("engine_memory"):
+        console.print(f"Smallest: {shape(answer.smallest.parallelism)}")
+        engine_memory.draw(console, answer.smallest.engine_memory)
     if not answer.fits and answer.candidates:
         closest = max(answer.candidates, key=lambda candidate: candidate.headroom_bytes_per_device)
         console.print(f"Closest: {shape(closest.parallelism)}")
@@ -90,9 +99,10 @@ def _draw(console: Console, answer: FitNodeResponse, show_all: bool) -> None:
 
 def _shapes(candidates: Sequence[FitCandidate], smallest: FitCandidate) -> Table:
     drawn = layout.table(
-        "shape", "devices", "nodes", "fits", "sequences", "weights\nper device", "cache per\nsequence", "headroom", "",
-        right=[1, 2, 4, 5, 6, 7],
+        "shape", "devices", "nodes", "fits", "sequences", "longest\ncontext", "weights\nper device", "cache per\nsequence",
+        "headroom", "", right=[1, 2, 4, 5, 6, 7, 8],
     )  # fmt: skip
+    drawn.collapse_padding = True  # ten columns in 120
     for candidate in candidates:
         drawn.add_row(
             shape(candidate.parallelism),
@@ -100,6 +110,7 @@ def _shapes(candidates: Sequence[FitCandidate], smallest: FitCandidate) -> Table
             str(candidate.num_nodes),
             "yes" if candidate.fits else "no",
             count(candidate.max_sequences),
+            count(candidate.longest_context_tokens),
             byte_count(candidate.weight_bytes_per_device),
             byte_count(candidate.cache_bytes_per_sequence_per_device),
             byte_count(candidate.headroom_bytes_per_device),
@@ -122,8 +133,12 @@ def shape(parallelism: Parallelism) -> str:
 
 def _remark(candidate: FitCandidate, smallest: FitCandidate) -> str:
     remarks = ["smallest"] if candidate == smallest else []
+    if candidate.binding_limit == FitCandidate.WEIGHTS:  # elsewhere it is the cache that fills what is left
+        remarks.append("weights bind")
     if candidate.uneven_pipeline:
         remarks.append("uneven stages")
+    if candidate.crosses_link_domain:
+        remarks.append("crosses links")
     if candidate.partial_node:
         remarks.append("part of a node")
     return ", ".join(remarks)

@@ -6,7 +6,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tonnage.cli import layout, options
+from tonnage.cli import engine_memory, layout, options
+from tonnage.cli.engine_options import EngineOptions, with_engine
 from tonnage.cli.exits import Exit
 from tonnage.cli.quantities import byte_count, count, counted, large_count, words
 from tonnage.cli.session import Session
@@ -14,13 +15,19 @@ from tonnage.cli.subject import Subject, with_accelerated_subject
 from tonnage.v1.capacity_service_pb2 import BudgetLine, EstimateKvMemoryResponse
 
 
-@click.command(epilog=options.examples("tonnage kv llama-3.1-8b h100-sxm --context-tokens 4096"))
+@click.command(
+    epilog=options.examples(
+        "tonnage kv llama-3.1-8b h100-sxm --context-tokens 4096",
+        "tonnage kv qwen3-32b h100-sxm --context-tokens 32000 --engine vllm --engine-version 0.19 --max-num-seqs 256",
+    )
+)
 @with_accelerated_subject
 @options.with_split
 @options.with_formats
 @options.batch_size
 @options.context_tokens(required=True)
 @options.memory_utilization_ratio
+@with_engine
 @options.explain
 @options.check
 @options.with_session
@@ -30,17 +37,20 @@ def kv(
     formats: options.Formats,
     batch_size: int | None,
     context_tokens: int,
+    engine: EngineOptions,
     check: bool,
     session: Session,
     **rest: Any,
 ) -> None:
     """Draw up the memory budget of MODEL on ACCELERATOR: weights, KV cache, and how much fits."""
+    spec = engine.spec()
     answer = session.ask(
         lambda client: client.estimate_kv_memory(
             model=subject.model,
             accelerator=subject.accelerator,
             batch_size=batch_size,
             context_tokens=context_tokens,
+            engine=spec,
             **split.given(),
             **formats.given(),
             **rest,
@@ -60,7 +70,9 @@ def kv(
 
 def _draw(console: Console, answer: EstimateKvMemoryResponse) -> None:
     layout.section(console, "Sizes", _sizes(answer))
-    if answer.budget:
+    if answer.HasField("engine_memory"):
+        engine_memory.draw(console, answer.engine_memory, said=answer.shortfall.description)
+    elif answer.budget:
         layout.section(console, "Budget of the fullest device", _budget(answer))
     if answer.HasField("max_sequences"):
         tokens = f", {counted(answer.max_tokens, 'token')} in all" if answer.HasField("max_tokens") else ""

@@ -15,6 +15,7 @@ from tonnage.cli.rest_json import rest_json
 from tonnage.client import Client
 from tonnage.errors import TonnageError
 
+_T = TypeVar("_T")
 _AnswerT = TypeVar("_AnswerT", bound=Message)
 _PIPED_WIDTH = 120
 """Columns where the output is no terminal and COLUMNS is not set."""
@@ -28,7 +29,7 @@ class Session:
     timeout: float
     as_json: bool
 
-    def ask(self, question: Callable[[Client], _AnswerT]) -> _AnswerT:
+    def ask(self, question: Callable[[Client], _T]) -> _T:
         """The answer. Where there is none, says why and ends the program."""
         with Client(self.server, timeout=self.timeout) as client:
             try:
@@ -38,12 +39,16 @@ class Session:
 
     def show(self, answer: _AnswerT, draw: Callable[[Console, _AnswerT], None]) -> None:
         """Prints the answer: as JSON where asked for, else as ``draw`` draws it."""
+        self.tell(lambda: rest_json(answer), lambda console: draw(console, answer))
+
+    def tell(self, as_json: Callable[[], str], draw: Callable[[Console], None]) -> None:
+        """Prints what is more than one answer: what ``as_json`` returns where JSON is asked for, else as it is drawn."""
         if self.as_json:
-            click.echo(rest_json(answer))
+            click.echo(as_json())
         else:
             console = _console()
             with console.capture() as captured:
-                draw(console, answer)
+                draw(console)
             # Tables pad their lines; what is pasted into a report should not end in blanks.
             print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 

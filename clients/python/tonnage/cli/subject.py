@@ -31,6 +31,17 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
+class PartialSubject:
+    """As far as options give them: a model and an accelerator."""
+
+    model: ModelSpec | None
+    model_title: str
+    multi_token_prediction: bool
+    accelerator: AcceleratorSpec | None
+    hardware_title: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Figures:
     num_parameters: float | None
     num_layers: int | None
@@ -68,7 +79,7 @@ _with_model = grouped(
     "model_options",
     _ModelOptions,
     click.option("--model", metavar="NAME", help="A model of the catalogue, also by its Hugging Face id."),
-    click.option("--config", type=_JSON_FILE, help="A model by its Hugging Face config.json."),
+    click.option("--config", "--hf-config", "config", type=_JSON_FILE, help="A model by its Hugging Face config.json."),
     click.option("--quantization", type=_JSON_FILE, help="The hf_quant_config.json that belongs to --config."),
     click.option("--multi-token-prediction", is_flag=True, help="Load the multi-token-prediction layers too."),
 )
@@ -110,6 +121,18 @@ def _noded(
     _refuse(left)
     spec = None if node is None else NodeSpec(name=node)
     return Subject(model, model_title, accelerator, spec, node or title)
+
+
+def _partial(model_options: _ModelOptions, figures: _Figures, accelerator_options: _AcceleratorOptions) -> PartialSubject:
+    drafts = model_options.multi_token_prediction
+    given = model_options.model or model_options.config or _dense(figures)
+    model, model_title = _model(model_options, figures, []) if given else (None, "")
+    return PartialSubject(model, model_title, drafts, *_accelerator(accelerator_options))
+
+
+def with_partial_subject(command: Command) -> Command:
+    """The options for a model and an accelerator, none of them needed."""
+    return _with_model(_with_figures(_with_accelerator(grouped("subject", _partial)(command))))
 
 
 def _subject(gather: Callable[..., Subject], metavar: str, *options: Decorator) -> Decorator:
