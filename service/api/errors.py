@@ -15,7 +15,7 @@ import grpc
 import orjson
 from google.rpc import error_details_pb2, status_pb2
 
-from service.planning.errors import InvalidRequest, NotFound, Unanswerable
+from service.planning.errors import InvalidRequest, NotFound, TooLarge, Unanswerable
 from service.telemetry import REQUEST_LOG
 
 DOMAIN: Final = "tonnage"
@@ -157,6 +157,11 @@ def _about_too_many(error: TooManyInFlight) -> _About:
     )
 
 
+def _about_too_large(error: TooLarge) -> _About:
+    metadata = {"field": error.field, "limit": str(error.limit), "remedy": error.remedy}
+    return _About((FieldViolation(error.field, str(error), "TOO_LARGE"),), metadata)
+
+
 _C = grpc.StatusCode
 
 TABLE: Final = (
@@ -165,6 +170,7 @@ TABLE: Final = (
     Row(Unreadable, _C.INVALID_ARGUMENT, 400, "UNREADABLE_REQUEST"),
     Row(NotFound, _C.NOT_FOUND, 404, "NAME_NOT_FOUND", _about_not_found),
     Row(Unanswerable, _C.FAILED_PRECONDITION, 400, "FIGURE_MISSING", _about_unanswerable),
+    Row(TooLarge, _C.RESOURCE_EXHAUSTED, 429, "TOO_LARGE", _about_too_large),
     Row(TooManyInFlight, _C.RESOURCE_EXHAUSTED, 429, "TOO_MANY_REQUESTS", _about_too_many),
     Row(
         BodyTooLarge,

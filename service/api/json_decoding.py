@@ -76,6 +76,8 @@ def setters(descriptor: Descriptor, known: dict[str, Set] | None = None) -> dict
 
 def unknown(key: str, path: str, names: Iterable[str], found: list[FieldViolation]) -> None:
     """Notes a key that is no field, with the names that it may stand for."""
+    if len(found) >= MAX_VIOLATIONS:
+        return  # what a key may stand for takes long to find out, and no more is listed
     names = list(names)
     near = get_close_matches(key[:60], names, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"the fields are {', '.join(names)}"

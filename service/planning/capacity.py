@@ -18,6 +18,8 @@ class Capacity:
     tightest: StageFootprint
     cache_bytes_per_sequence: float  # of the tightest stage
     max_sequences: float | None  # over the whole replica; None where there is no cache to count
+    stages: tuple[StageFootprint, ...]
+    sequences_per_device: int
 
     @property
     def headroom_bytes(self) -> float:
@@ -64,7 +66,7 @@ def capacity(
     ]
     weights_fit = all(stage.weight_bytes <= available for stage in stages)
     most = (max(0.0, min(held)) * attention_groups if weights_fit else 0.0) if held else None
-    return Capacity(usable_bytes, available, required, tightest, cache, most)
+    return Capacity(usable_bytes, available, required, tightest, cache, most, stages, per_device)
 
 
 def known_capacity(

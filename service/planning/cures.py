@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.planning.capacity import Capacity, capacity
-from service.planning.footprint import FootprintBuilder
+from service.planning.footprint import FootprintBuilder, StageFootprint
 from service.planning.requests import Parallelism
 from service.planning.results import Cure, Shortfall
 
@@ -46,7 +46,8 @@ def _cures(found: Capacity, asked: Question, shape: Parallelism) -> Iterator[Cur
     if found.max_sequences:
         most = int(found.max_sequences)
         yield Cure(asked.sequences_field, str(most), f"{_sequences(most)} of {asked.context_tokens} tokens fit")
-    context = longest_context(found, asked.context_tokens)
+    limit = asked.builder.architecture.context_limit_tokens
+    context = longest_context(found, min(asked.context_tokens, limit or asked.context_tokens))
     if context:
         yield Cure("context_tokens", str(context), f"{_sequences(asked.sequences)} of {context} tokens fit")
     if _fits_with_fp8_cache(found, asked, shape):
@@ -80,14 +81,14 @@ def _larger_accelerator(found: Capacity, asked: Question) -> Iterator[Cure]:
 
 
 def longest_context(found: Capacity, at_most: int) -> int:
-    """The longest context at which the tightest stage still holds the asked sequences; 0 where there is none."""
-    stage, cache_now = found.tightest, found.cache_bytes_per_sequence
-    if not cache_now or stage.weight_bytes >= found.available_bytes:
-        return 0
-    per_device = (found.required_bytes - stage.weight_bytes) / cache_now
-    room = (found.available_bytes - stage.weight_bytes) / per_device
+    """The longest context at which every stage still holds the asked sequences; 0 where there is none."""
+    return min(_longest_on(stage, found, at_most) for stage in found.stages)
+
+
+def _longest_on(stage: StageFootprint, found: Capacity, at_most: int) -> int:
+    room = (found.available_bytes - stage.weight_bytes) / found.sequences_per_device
     cost = stage.cache_bytes
-    if cost.fixed > room:
+    if room < 0 or cost.fixed > room:
         return 0
     if not cost.terms:
         return min(at_most, int((room - cost.fixed) // cost.per_token)) if cost.per_token else at_most

@@ -30,7 +30,8 @@ def estimate_decode(resolver: Resolver, request: EstimateDecodeRequest) -> Estim
     found = known_capacity(plan.footprint, plan.device, ratio, context_tokens, batch_size, apply)
     most = found.max_sequences if found else None
     limits = limit_onsets(plan, context_tokens, most, apply)
-    notes = (*plan.assumptions, batch_note, ratio_note)
+    beyond = defaults.context_note(context_tokens, split.architecture.context_limit_tokens)
+    notes = (*plan.assumptions, batch_note, ratio_note, beyond)
     short = None
     if found and not found.fits:
         larger = resolver.larger_accelerators(plan.device)

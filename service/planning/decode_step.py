@@ -165,7 +165,7 @@ def _link_notes(footprint: Footprint, device: Device, ranks: int) -> tuple[str, 
         link = device.links[0]
         return (
             f"{ranks} ranks reach beyond the {link.num_devices_in_domain} devices of {link.name}: the bound takes all traffic "
-            "at its speed, the expected step leaves collectives out since the network between nodes is not given",
+            "at its speed, and so does the expected step, since the network between nodes is not given",
         )
     return ()
 
@@ -226,6 +226,13 @@ def _exchange_bytes(plan: DecodePlan, load: Load, remote_groups: float, apply: A
     return each * plan.footprint.num_expert_layers
 
 
+def decode_bytes(footprint: Footprint, batch_size: int, context_tokens: int) -> float:
+    """Bytes that a decode step reads at the very least over all devices; needs no device."""
+    shape = footprint.shape
+    weights = _weight_bytes_read(footprint, Load.of(footprint, batch_size), footprint.num_experts_per_token)
+    return weights + batch_size * footprint.cache_read_bytes_per_device.at(context_tokens) * shape.tensor
+
+
 def decode_bound(plan: DecodePlan, load: Load, context_tokens: int, apply: Apply = plainly) -> DecodeBound:
     """The bound on one step of the whole replica."""
     footprint, shape = plan.footprint, plan.footprint.shape
@@ -244,7 +251,7 @@ def decode_bound(plan: DecodePlan, load: Load, context_tokens: int, apply: Apply
         )
     step = apply(step_seconds, memory_seconds=memory, compute_seconds=compute, interconnect_seconds=link)
     rate = apply(tokens_per_second, batch_size=load.batch_size, step_seconds=step)
-    weights = _weight_bytes_read(plan, load, footprint.num_experts_per_token)
+    weights = _weight_bytes_read(footprint, load, footprint.num_experts_per_token)
     cache_read = apply(kv_cache_bytes, batch_size=load.batch_size, cache_bytes_per_sequence=cache * shape.tensor)
     flops = load.batch_size * (footprint.flops_per_token + footprint.attention_flops.at(context_tokens))
     return DecodeBound(
@@ -279,9 +286,8 @@ def _binding(memory: float, compute: float, link: float) -> Limit:
     return Limit.COMPUTE if compute >= link else Limit.INTERCONNECT
 
 
-def _weight_bytes_read(plan: DecodePlan, load: Load, experts: float) -> float:
+def _weight_bytes_read(footprint: Footprint, load: Load, experts: float) -> float:
     """Weights read in a step over all devices; ``experts`` of each layer are touched."""
-    footprint = plan.footprint
     copies = footprint.shape.tensor * load.active_groups
     routed = footprint.total_expert_bytes * experts / footprint.num_experts if footprint.num_experts else 0.0
     return (footprint.read_bytes_per_device * copies + routed) * load.in_flight
@@ -328,6 +334,8 @@ def decode_expectation(
             interconnect_bytes_per_device=sent,
             link_bandwidth_one_way_bytes_per_second=plan.ring_bandwidth,
         )
+    # Where no link is known to join the whole group, the bound's is the least that it takes.
+    link = max(link, bound.interconnect_seconds)
     step = apply(
         expected_step_seconds,
         expected_memory_seconds=memory,
@@ -338,7 +346,7 @@ def decode_expectation(
         expected_step_seconds=step,
         expected_tokens_per_second=load.batch_size / step,
         expected_tokens_per_second_per_user=1 / step,
-        expected_weight_bytes=_weight_bytes_read(plan, load, touched),
+        expected_weight_bytes=_weight_bytes_read(footprint, load, touched),
         expected_memory_seconds=memory,
         expected_compute_seconds=bound.compute_seconds,
         expected_interconnect_seconds=link,

@@ -28,6 +28,13 @@ def batch(asked: int | None) -> tuple[int, str | None]:
     return BATCH_SIZE, f"batch_size {BATCH_SIZE} (default)"
 
 
+def context_note(context_tokens: int, context_limit_tokens: int | None) -> str | None:
+    """The sentence to state where a context is longer than the model's own limit."""
+    if context_limit_tokens is None or context_tokens <= context_limit_tokens:
+        return None
+    return f"a context of {context_tokens} tokens is beyond the model's own {context_limit_tokens}"
+
+
 def memory_note(device: Device) -> str:
     """The sentence on where the usable memory comes from."""
     if device.usable_memory_bytes is None:

@@ -44,3 +44,13 @@ class Unanswerable(PlanningError):
         self.field = field
         self.missing = missing
         self.remedy = remedy
+
+
+class TooLarge(PlanningError):
+    """The question is well formed, but answering it would take more than any one request may."""
+
+    def __init__(self, field: str, what: str, limit: int, remedy: str) -> None:
+        super().__init__(f"{field}: {what}, which is more than {limit}; {remedy}")
+        self.field = field
+        self.limit = limit
+        self.remedy = remedy

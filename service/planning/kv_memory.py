@@ -50,7 +50,8 @@ def estimate_kv_memory(resolver: Resolver, request: EstimateKvMemoryRequest) -> 
         batch_size, "batch_size", request.context_tokens, ratio, split.builder, resolver.larger_accelerators(device)
     )
     own = view.memory.assumptions if view else (defaults.memory_note(device), defaults.NOT_COUNTED)
-    notes = (*split.notes, *device.notes, batch_note, ratio_note, *own)
+    beyond = defaults.context_note(request.context_tokens, split.architecture.context_limit_tokens)
+    notes = (*split.notes, *device.notes, batch_note, ratio_note, beyond, *own)
     short = view.shortfall() if view else None
     if found and not view:
         short = shortfall(found, asked, request.parallelism)

@@ -29,6 +29,13 @@ def find_model(catalogue: Catalogue, name: str, field: str = "model.name") -> Mo
         raise NotFound(field, "model", name, unknown.nearest) from None
 
 
+def check_spec(spec: ModelSpec) -> None:
+    """InvalidRequest where a quantisation file is given beside something else than a config.json."""
+    if spec.hf_quantization is not None and spec.hf_config is None:
+        reason = "a hf_quant_config.json goes with a config.json"
+        raise InvalidRequest(Violation("model.hf_quantization", reason, "give model.hf_config too, or leave it out"))
+
+
 def read_inline(spec: ModelSpec) -> Architecture:
     """The architecture of a model given as config.json or as figures. InvalidRequest where it cannot be read."""
     if spec.dense is not None:

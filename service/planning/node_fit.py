@@ -32,7 +32,8 @@ def fit_node(resolver: Resolver, request: FitNodeRequest) -> FitNodeResponse:
     concurrency_note = None if request.concurrency else f"concurrency {defaults.CONCURRENCY} (default)"
     plain = (ratio_note, defaults.memory_note(device), defaults.NOT_COUNTED)
     own = best.engine_memory.assumptions if best and best.engine_memory else ()
-    said = (*notes, *device.notes, concurrency_note, *(own if request.engine else plain))
+    beyond = defaults.context_note(context, builder.architecture.context_limit_tokens)
+    said = (*notes, *device.notes, concurrency_note, beyond, *(own if request.engine else plain))
     return FitNodeResponse(
         fits=best is not None,
         smallest=best,

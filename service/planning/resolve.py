@@ -1,6 +1,6 @@
 """Turns what a request names or describes into what the maths takes: architecture, device, formats, footprint."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from service.architectures import Architecture, UnreadableConfig, read
@@ -9,7 +9,7 @@ from service.planning.decode_step import DecodePlan, decode_plan
 from service.planning.device import Device, resolve_device
 from service.planning.footprint import Footprint, FootprintBuilder
 from service.planning.formats import arithmetic, stored_formats
-from service.planning.model import find_model, phrase, read_inline
+from service.planning.model import check_spec, find_model, phrase, read_inline
 from service.planning.requests import AcceleratorSpec, ModelSpec, Parallelism, Precision
 from service.planning.shape import check_shape, is_even
 
@@ -60,6 +60,7 @@ class Resolver:
 
     def architecture(self, spec: ModelSpec) -> Architecture:
         """The model that a request means. InvalidRequest or NotFound where it cannot be read."""
+        check_spec(spec)
         return read_inline(spec) if spec.name is None else self.named_architecture(find_model(self.catalogue, spec.name).name)
 
     def named_architecture(self, name: str) -> Architecture:
@@ -87,13 +88,16 @@ class Resolver:
         notes = (*map(phrase, architecture.notes), *notes)
         if architecture.multi_token_prediction and not spec.multi_token_prediction:
             notes = (*notes, "multi-token-prediction layers are not loaded")
+        if spec.multi_token_prediction and not architecture.multi_token_prediction:
+            notes = (*notes, "the model has no multi-token-prediction layers to load")
         return FootprintBuilder(architecture, formats, spec.multi_token_prediction), notes
 
     def split(self, spec: ModelSpec, precision: Precision, shape: Parallelism) -> SplitModel:
         """The model split as asked. InvalidRequest where an engine would refuse the shape."""
         if spec.name is None:
             return self._split(spec, precision, shape)
-        return self._named_split(_bare(spec), precision, shape)
+        check_spec(spec)
+        return self._named_split(spec, precision, shape)
 
     def _split(self, spec: ModelSpec, precision: Precision, shape: Parallelism) -> SplitModel:
         builder, notes = self.builder(spec, precision)
@@ -115,7 +119,8 @@ class Resolver:
         """The split model and its decode step on the device. Unanswerable where a peak that it needs is not known."""
         if model.name is None or accelerator.name is None:
             return self._plan(model, accelerator, precision, shape)
-        return self._named_plan(_bare(model), accelerator, precision, shape)
+        check_spec(model)
+        return self._named_plan(model, accelerator, precision, shape)
 
     def _plan(
         self, model: ModelSpec, accelerator: AcceleratorSpec, precision: Precision, shape: Parallelism
@@ -128,8 +133,3 @@ class Resolver:
             reason = "the fullest sets the pace, which the bound takes as the average"
             notes = (*notes, f"{split.architecture.num_layers} layers do not divide over {shape.pipeline} stages: {reason}")
         return split, decode_plan(split.footprint, device, sums, notes)
-
-
-def _bare(spec: ModelSpec) -> ModelSpec:
-    """A named model without what could not be hashed; a quantisation block belongs to an inline config."""
-    return replace(spec, hf_quantization=None) if spec.hf_quantization is not None else spec

@@ -11,6 +11,8 @@ from service.planning.requests import Parallelism
 
 #: Engines pad the vocabulary to a multiple of this before they divide it (vLLM, vocab_parallel_embedding.py).
 VOCABULARY_PADDING = 64
+#: Devices of one replica.
+MOST_DEVICES = 1_000_000
 #: Tensor-parallel sizes that a refusal looks through for ones that the model allows.
 _MOST_LISTED = 128
 
@@ -42,6 +44,10 @@ def shape_violations(architecture: Architecture, shape: Parallelism, block_size:
 
     ``block_size``: side of the blocks that the weights are quantised in, which cannot be cut; None where they have none.
     """
+    if shape.num_devices > MOST_DEVICES:
+        reason = f"tensor × pipeline × attention_data is {shape.num_devices} devices; a replica has at most {MOST_DEVICES}"
+        yield Violation("parallelism", reason, "choose smaller ones")
+        return
     yield from _tensor_violations(architecture, shape.tensor, block_size)
     yield from _pipeline_violations(architecture, shape.pipeline)
     yield from _expert_violations(architecture, shape, block_size)

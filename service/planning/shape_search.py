@@ -8,6 +8,7 @@ from service.planning.capacity import Capacity, capacity
 from service.planning.cures import Question, longest_context, shortfall
 from service.planning.device import Device
 from service.planning.engine_view import EngineQuestion
+from service.planning.errors import TooLarge
 from service.planning.explain import Apply, plainly
 from service.planning.requests import Parallelism
 from service.planning.results import Cure, FitCandidate, FitLimit
@@ -15,6 +16,10 @@ from service.planning.shape import is_even, is_legal
 
 #: Where a model declares no longest context, none beyond this is looked for.
 _LONGEST_CONTEXT = 10_000_000
+#: Shapes of one search: some half a second of work, and half a megabyte of answer.
+MOST_CANDIDATES = 3000
+#: Devices of one search. Beyond it even finding out which shapes are legal takes long.
+MOST_DEVICES = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +36,17 @@ class ShapeSearch:
 
         Without a ``max_num_nodes`` the search takes in one more node at a time until a shape of whole nodes fits.
         """
+        most = max_num_nodes or min(default_num_nodes, max(1, MOST_DEVICES // self.devices_per_node))
+        if most * self.devices_per_node > MOST_DEVICES:
+            what, remedy = f"{most} nodes of {self.devices_per_node} devices", "allow fewer"
+            raise TooLarge("max_num_nodes", what, MOST_DEVICES, remedy)
         found: list[FitCandidate] = []
-        for num_nodes in range(1, (max_num_nodes or default_num_nodes) + 1):
-            found += [self._candidate(shape) for shape in self._shapes(num_nodes)]
+        for num_nodes in range(1, most + 1):
+            for shape in self._shapes(num_nodes):
+                if len(found) == MOST_CANDIDATES:
+                    what, remedy = "the shapes to look at", "allow fewer with max_num_nodes"
+                    raise TooLarge("max_num_nodes", what, MOST_CANDIDATES, remedy)
+                found.append(self._candidate(shape))
             if max_num_nodes is None and any(c.fits and not c.uneven_pipeline and not c.partial_node for c in found):
                 break
         return _with_device_cures(tuple(sorted(found, key=_order)))

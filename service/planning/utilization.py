@@ -1,6 +1,6 @@
 """How well was the hardware used? MFU on every basis, HFU, MBU, the figure to quote and the sentence that goes with it."""
 
-from service.planning.decode_step import Load, decode_bound
+from service.planning.decode_step import decode_bytes
 from service.planning.device import Device
 from service.planning.errors import InvalidRequest, Violation
 from service.planning.explain import Apply, Recorder, plainly
@@ -24,7 +24,7 @@ def compute_utilization(resolver: Resolver, request: ComputeUtilizationRequest) 
     counts = count(split.architecture, request.sequence_tokens)
     recorder = Recorder() if request.explain else None
     apply: Apply = recorder or plainly
-    step_bytes, notes = _step_bytes(resolver, request, split, apply)
+    step_bytes, notes = _step_bytes(request, split)
     found = utilizations(request, counts, device, step_bytes, apply)
     quoted = recommended(request.phase, found)
     return ComputeUtilizationResponse(
@@ -49,9 +49,7 @@ def _check(request: ComputeUtilizationRequest) -> None:
         raise InvalidRequest(*violations)
 
 
-def _step_bytes(
-    resolver: Resolver, request: ComputeUtilizationRequest, split: SplitModel, apply: Apply
-) -> tuple[float | None, tuple[str, ...]]:
+def _step_bytes(request: ComputeUtilizationRequest, split: SplitModel) -> tuple[float | None, tuple[str, ...]]:
     """What one decode step reads at least, for MBU, and what is to be said about it."""
     if request.phase not in {Phase.DECODE, Phase.INFERENCE}:
         return None, ()
@@ -59,13 +57,11 @@ def _step_bytes(
         return None, ("MBU left out: batch_size is not given",)
     if split.has_cache and request.sequence_tokens is None:
         return None, ("MBU left out: sequence_tokens, which the cache grows with, is not given",)
-    _, plan = resolver.plan(request.model, request.accelerator, request.precision, Parallelism())
-    load = Load.of(plan.footprint, request.batch_size)
-    bound = decode_bound(plan, load, request.sequence_tokens or 1, apply)
-    return bound.weight_bytes + bound.kv_cache_bytes, (
-        f"MBU counts one copy of weights and cache at batch_size {request.batch_size}, whatever the parallelism",
-        *plan.assumptions,
-    )
+    formats = (note for note in split.notes if note.startswith(("weights", "KV cache in")))
+    step = decode_bytes(split.footprint, request.batch_size, request.sequence_tokens or 1)
+    experts = ("of routed experts, those of one token",) if split.architecture.experts else ()
+    counted = f"MBU counts one copy of weights and cache at batch_size {request.batch_size}, whatever the parallelism"
+    return step, (counted, *experts, *formats)
 
 
 def _notes(request: ComputeUtilizationRequest, split: SplitModel, device: Device, counts: Counts) -> tuple[str, ...]:

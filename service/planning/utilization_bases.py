@@ -14,6 +14,7 @@ from service.formulas.utilization import (
     training_flops_per_second,
     utilization_ratio,
 )
+from service.planning.context_cost import ContextCost
 from service.planning.device import Device
 from service.planning.explain import Apply
 from service.planning.footprint import attention_cost
@@ -34,6 +35,8 @@ class Counts:
     total_parameters: float
     body_parameters: float  # active, without embedding table and lm_head
     attention_forward_flops: float  # per token, every token seeing the whole sequence; 0 where not known
+    attention_causal_flops: float  # per token, on average over the sequence, every token seeing those before it
+    has_experts: bool
     palm: tuple[float, float, float] | None  # L, H, Q where every layer is alike, for the explanation's 12·L·H·Q·T
 
 
@@ -45,11 +48,26 @@ def count(architecture: Architecture, sequence_tokens: int | None) -> Counts:
         if tensor.role in {Role.EMBEDDING, Role.LM_HEAD, Role.PER_LAYER_EMBEDDING}
     )
     active = architecture.num_active_parameters
-    forward = 0.0
+    forward = causal = 0.0
     if sequence_tokens is not None:
         for kind, n in zip(architecture.layer_kinds, architecture.layer_counts, strict=True):
-            forward += attention_cost(_expanded(kind.attention)).at(sequence_tokens) * n
-    return Counts(active, architecture.num_parameters, active - outside, forward, _uniform(architecture))
+            cost = attention_cost(_expanded(kind.attention))
+            forward += cost.at(sequence_tokens) * n
+            causal += _causal(cost, sequence_tokens) * n
+    has_experts, uniform = architecture.experts is not None, _uniform(architecture)
+    return Counts(active, architecture.num_parameters, active - outside, forward, causal, has_experts, uniform)
+
+
+def _causal(cost: ContextCost, sequence_tokens: int) -> float:
+    """The mean cost over a sequence in which the token at t attends to the t before it, up to its window w.
+
+    That is T/2 without a window, and w·(1 − w/2T) with one shorter than the sequence.
+    """
+    mean = cost.per_token * sequence_tokens / 2
+    for window, tokens, each in cost.terms:
+        reach = min(sequence_tokens, sequence_tokens if window is None else window)
+        mean += each * reach * (1 - reach / (2 * sequence_tokens)) / tokens
+    return mean
 
 
 def _expanded(attention: AttentionShape | None) -> AttentionShape | None:
@@ -86,7 +104,7 @@ class _Rule:
     body: Callable[..., float]
     description: str
     parameters: str = "active_parameters"  # a field of Counts
-    attention_ratio: float = 0.0
+    attention: str = ""  # a field of Attention; "" leaves it out
     sparse_peak: bool = False
     warning: str = ""
     valid: bool = True
@@ -97,14 +115,14 @@ _TRAINING = (
     _Rule(
         UtilizationBasis.MFU_6N_ATTENTION_FULL,
         training_flops_per_second,
-        "6N and attention as if every token saw its whole sequence (12·L·H·Q·T, the PaLM convention)",
-        attention_ratio=1.0,
+        "6N and attention as if every token saw its whole sequence, or its window (12·L·H·Q·T, the PaLM convention)",
+        attention="full",
     ),
     _Rule(
         UtilizationBasis.MFU_6N_ATTENTION_CAUSAL,
         training_flops_per_second,
-        "6N and attention halved: the causal mask needs only earlier tokens",
-        attention_ratio=0.5,
+        "6N and attention to earlier tokens only, as the causal mask has it: half, or less saved under a window",
+        attention="causal",
     ),
     _Rule(
         UtilizationBasis.MFU_6N_WITHOUT_EMBEDDING,
@@ -122,14 +140,14 @@ _TRAINING = (
         UtilizationBasis.HFU_6N_ATTENTION_FULL_FULL_RECOMPUTATION,
         full_recomputation_flops_per_second,
         "8N and full attention with one more forward pass of it",
-        attention_ratio=1.0,
+        attention="full",
         warning=_HFU_WARNING,
     ),
     _Rule(
         UtilizationBasis.HFU_6N_ATTENTION_FULL_SELECTIVE_RECOMPUTATION,
         selective_recomputation_flops_per_second,
         "6N and full attention, of which only scores and weighted sums are recomputed",
-        attention_ratio=1.0,
+        attention="full",
         warning=_HFU_WARNING,
     ),
     _Rule(
@@ -154,14 +172,14 @@ _INFERENCE = (
     _Rule(
         UtilizationBasis.MFU_2N_ATTENTION_FULL,
         inference_flops_per_second,
-        "2N and attention over the whole sequence for every token",
-        attention_ratio=1.0,
+        "2N and attention over the whole sequence, or the window, for every token",
+        attention="full",
     ),
     _Rule(
         UtilizationBasis.MFU_2N_ATTENTION_CAUSAL,
         inference_flops_per_second,
-        "2N and attention halved: the causal mask needs only earlier tokens",
-        attention_ratio=0.5,
+        "2N and attention to earlier tokens only, as the causal mask has it: half, or less saved under a window",
+        attention="causal",
     ),
     _Rule(
         UtilizationBasis.MFU_2N_WITHOUT_EMBEDDING,
@@ -208,38 +226,48 @@ def utilizations(
     return tuple(found)
 
 
-def _attention_flops(request: ComputeUtilizationRequest, counts: Counts, training: bool, apply: Apply) -> float:
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Attention's operations per token of the run; 0 where it is not known."""
+
+    full: float
+    causal: float
+
+
+def _attention_flops(request: ComputeUtilizationRequest, counts: Counts, training: bool, apply: Apply) -> Attention:
     """Full attention per token: three times the forward pass in training."""
     if request.sequence_tokens is None or counts.attention_forward_flops == 0:
-        return 0.0
+        return Attention(0.0, 0.0)
     if training and counts.palm is not None:
         layers, heads, head_dim = counts.palm
-        return apply(
+        full = apply(
             training_attention_flops_per_token,
             num_layers=layers,
             num_query_heads=heads,
             head_dim=head_dim,
             sequence_tokens=request.sequence_tokens,
         )
-    return counts.attention_forward_flops * (3 if training else 1)
+        return Attention(full, full / 2)
+    passes = 3 if training else 1
+    return Attention(counts.attention_forward_flops * passes, counts.attention_causal_flops * passes)
 
 
-def _applies(rule: _Rule, request: ComputeUtilizationRequest, counts: Counts, device: Device, attention: float) -> bool:
-    if rule.attention_ratio and not attention:
+def _applies(rule: _Rule, request: ComputeUtilizationRequest, counts: Counts, device: Device, attention: Attention) -> bool:
+    if rule.attention and not attention.full:
         return False
     if rule.basis is UtilizationBasis.MFU_2N_ATTENTION_CAUSAL and request.phase is Phase.DECODE:
         return False  # a decoded token does see its whole context
     if rule.sparse_peak:
         return request.peak_precision in device.peaks_sparse
     if rule.parameters == "total_parameters":
-        return counts.total_parameters > counts.active_parameters
+        return counts.has_experts
     if rule.parameters == "body_parameters":
         return counts.body_parameters < counts.active_parameters
     return True
 
 
 def _on_basis(
-    rule: _Rule, request: ComputeUtilizationRequest, counts: Counts, device: Device, attention: float, apply: Apply
+    rule: _Rule, request: ComputeUtilizationRequest, counts: Counts, device: Device, attention: Attention, apply: Apply
 ) -> Utilization:
     peak = (
         device.peaks_sparse[request.peak_precision]
@@ -249,7 +277,7 @@ def _on_basis(
     achieved = apply(
         rule.body,
         num_parameters=getattr(counts, rule.parameters),
-        attention_flops_per_token=attention * rule.attention_ratio,
+        attention_flops_per_token=getattr(attention, rule.attention) if rule.attention else 0.0,
         tokens_per_second=request.tokens_per_second,
     )
     return _utilization(rule.basis, rule.valid, achieved, request, peak, rule.description, rule.warning, apply)
@@ -318,12 +346,14 @@ def statement(request: ComputeUtilizationRequest, quoted: Utilization, device: D
     }[request.tokens_include_padding]
     run = f"{request.tokens_per_second:,.10g} tokens/s on {request.num_devices} × {device.title}"
     head = f"{quoted.ratio:.1%} {quoted.basis}: {run}"
+    if not quoted.valid:
+        return f"{head}: not to be quoted, {quoted.warning}."
     if quoted.basis is UtilizationBasis.MBU:
         bandwidth = quoted.peak_per_second / request.num_devices / 1e9
         return f"{head}, bytes of the bound on a decode step over {bandwidth:g} GB/s each; {padding}."
     peak = quoted.peak_per_second / request.num_devices / 1e12
     attention = _ATTENTION_WORDS.get(quoted.basis, "attention not counted")
-    experts = ", only the experts that a token passes" if counts.total_parameters > counts.active_parameters else ""
+    experts = ", only the experts that a token passes" if counts.has_experts else ""
     embedding = "as given" if counts.body_parameters == counts.active_parameters else "embeddings and lm_head included"
     return (
         f"{head}, {attention}; N = {counts.active_parameters / 1e9:.4g} billion parameters ({embedding}{experts}); "

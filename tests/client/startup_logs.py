@@ -9,7 +9,7 @@ model='meta-llama/Llama-3.1-8B-Instruct', speculative_config=None, dtype=torch.b
 tensor_parallel_size=1, pipeline_parallel_size=1, data_parallel_size=1, quantization=None, enforce_eager=False, \
 kv_cache_dtype=auto, enable_prefix_caching=True
 (EngineCore pid=7) INFO 12-01 09:00:10 [cuda.py:300] device: NVIDIA H100 80GB HBM3
-\x1b[36m(EngineCore pid=7)\x1b[0m INFO 12-01 09:00:20 [gpu_model_runner.py:4000] Model loading took 14.99 GiB memory and 5 seconds
+\x1b[36m(EngineCore pid=7)\x1b[0m INFO 12-01 09:00:20 [gpu_model_runner.py:4000] Model loading took 14.99 GiB and 5 s
 (EngineCore pid=7) INFO 12-01 09:00:40 [gpu_worker.py:400] Available KV cache memory: 58.11 GiB
 (EngineCore pid=7) INFO 12-01 09:00:40 [kv_cache_utils.py:1300] GPU KV cache size: 476,000 tokens
 (EngineCore pid=7) INFO 12-01 09:00:40 [kv_cache_utils.py:1305] Maximum concurrency for 8,192 tokens per request: 58.11x

@@ -9,7 +9,7 @@ import pytest
 from service.api import errors
 from service.api.errors import TABLE, DoorError, as_json, as_status, failure_of
 from service.planning import errors as planning_errors
-from service.planning.errors import InvalidRequest, NotFound, PlanningError, Unanswerable, Violation
+from service.planning.errors import InvalidRequest, NotFound, PlanningError, TooLarge, Unanswerable, Violation
 
 CODE = grpc.StatusCode
 
@@ -20,6 +20,7 @@ EXPECTED = [
     (errors.Unreadable("the body is not JSON"), CODE.INVALID_ARGUMENT, 400, "UNREADABLE_REQUEST"),
     (NotFound("model.name", "model", "x", ("y", "z")), CODE.NOT_FOUND, 404, "NAME_NOT_FOUND"),
     (Unanswerable("accelerator.name", "it has no fp4 peak", "choose bf16"), CODE.FAILED_PRECONDITION, 400, "FIGURE_MISSING"),
+    (TooLarge("max_num_nodes", "3000 shapes", 2000, "allow fewer"), CODE.RESOURCE_EXHAUSTED, 429, "TOO_LARGE"),
     (errors.TooManyInFlight(256), CODE.RESOURCE_EXHAUSTED, 429, "TOO_MANY_REQUESTS"),
     (errors.BodyTooLarge(4096), CODE.RESOURCE_EXHAUSTED, 413, "BODY_TOO_LARGE"),
     (errors.UnsupportedContentType("text/plain"), CODE.INVALID_ARGUMENT, 415, "UNSUPPORTED_CONTENT_TYPE"),

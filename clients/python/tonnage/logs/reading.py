@@ -22,7 +22,7 @@ LOOKED_FOR = (
 """What a log is known by, for those whose log holds none of it."""
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_SIZE = re.compile(r"(-?[\d.]+) ?([KMG]?)i?B?")
+_SIZE = re.compile(r"(-?\d+(?:\.\d+)?) ?([KMG]?)i?B?")
 # Engines that print "GB" divide by 1,024³.
 _UNITS = {"": 2.0**30, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30}
 _TIGHTEST = {"kv_pool_bytes", "kv_cache_tokens", "num_blocks", "max_concurrency", "longest_context_tokens", "state_pool_bytes"}

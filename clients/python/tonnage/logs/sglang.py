@@ -2,9 +2,7 @@
 
 import re
 
-from tonnage.logs.startup_log import Dialect, Outcome, Settings, ways
-
-_SIZE = r"-?[\d.]+ ?[KMG]i?B"
+from tonnage.logs.startup_log import SIZE, Dialect, Outcome, Settings, ways
 
 
 def _split(settings: Settings) -> dict[str, int]:
@@ -52,17 +50,17 @@ SGLANG = Dialect(
         re.compile(pattern)
         for pattern in (
             r"sglang(?:==|[ _-]version[:=]? ?['\"]?| v)(?P<version>\d[\w.+]*)",
-            rf"Load weight begin\. avail mem=(?P<free_before_load_bytes>{_SIZE})",
-            rf"Load weight end\..*?avail mem=(?P<free_after_load_bytes>{_SIZE})",
-            rf"Load weight end\..*?mem usage=(?P<weights_bytes>{_SIZE})",
-            r"KV Cache is allocated\..*?#tokens: (?P<kv_cache_tokens>[\d,]+)",
-            rf"KV Cache is allocated\..*?K size: (?P<kv_pool_bytes__k>{_SIZE}), V size: (?P<kv_pool_bytes__v>{_SIZE})",
-            rf"KV Cache is allocated\..*?KV size: (?P<kv_pool_bytes>{_SIZE})",
-            rf"conv_state size: (?P<state_pool_bytes__conv>{_SIZE}),? ssm_state size: (?P<state_pool_bytes__ssm>{_SIZE})",
-            rf"Memory pool end\. avail mem=(?P<free_after_pool_bytes>{_SIZE})",
-            rf"Capture cuda graph end\..*?mem usage=(?P<cuda_graphs_bytes>{_SIZE})",
+            rf"Load weight begin\. avail mem=(?P<free_before_load_bytes>{SIZE})",
+            rf"Load weight end\..*?avail mem=(?P<free_after_load_bytes>{SIZE})",
+            rf"Load weight end\..*?mem usage=(?P<weights_bytes>{SIZE})",
+            r"KV Cache is allocated\..*?#tokens: (?P<kv_cache_tokens>\d[\d,]*)",
+            rf"KV Cache is allocated\..*?K size: (?P<kv_pool_bytes__k>{SIZE}), V size: (?P<kv_pool_bytes__v>{SIZE})",
+            rf"KV Cache is allocated\..*?KV size: (?P<kv_pool_bytes>{SIZE})",
+            rf"conv_state size: (?P<state_pool_bytes__conv>{SIZE}),? ssm_state size: (?P<state_pool_bytes__ssm>{SIZE})",
+            rf"Memory pool end\. avail mem=(?P<free_after_pool_bytes>{SIZE})",
+            rf"Capture cuda graph end\..*?mem usage=(?P<cuda_graphs_bytes>{SIZE})",
             r"max_total_num_tokens=(?P<kv_cache_tokens>\d+)",
-            rf"GPU \d+ has a total capacity of (?P<physical_memory_bytes>{_SIZE})",
+            rf"GPU \d+ has a total capacity of (?P<physical_memory_bytes>{SIZE})",
         )
     ),
     refusals=(

@@ -50,6 +50,9 @@ class StartupLog:
     """The line with which it refused. Empty where it did not."""
 
 
+SIZE = r"-?\d+(?:\.\d+)? ?[KMG]i?B"
+"""An amount of memory as engines print it. A pattern."""
+
 Settings = dict[str, str]
 """Settings as the log writes them, by our names."""
 

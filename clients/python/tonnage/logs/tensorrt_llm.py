@@ -2,9 +2,7 @@
 
 import re
 
-from tonnage.logs.startup_log import Dialect, Outcome, Settings, ways
-
-_SIZE = r"-?[\d.]+ ?[KMG]i?B"
+from tonnage.logs.startup_log import SIZE, Dialect, Outcome, Settings, ways
 
 
 def _split(settings: Settings) -> dict[str, int]:
@@ -49,11 +47,11 @@ TENSORRT_LLM = Dialect(
             r"TRTGptModel maxNumTokens: (?P<max_num_batched_tokens>\d+)",
             r"TRTGptModel maxSequenceLen: (?P<max_model_len>\d+)",
             r"Tensor[- ]parallel(?:ism)?:? (?P<tensor>\d+)",
-            rf"Loaded engine size: (?P<weights_bytes>{_SIZE})",
-            rf"Memory used after loading model weights \(inside torch\).*?: (?P<weights_bytes>{_SIZE})",
-            rf"Allocated (?P<activation_peak_bytes>{_SIZE}) for execution context memory",
-            rf"total: (?P<physical_memory_bytes>{_SIZE}), available: (?P<free_after_load_bytes>{_SIZE})",
-            rf"Allocated (?P<kv_pool_bytes>{_SIZE}) for max tokens in paged KV cache \((?P<kv_cache_tokens>\d+)\)",
+            rf"Loaded engine size: (?P<weights_bytes>{SIZE})",
+            rf"Memory used after loading model weights \(inside torch\).*?: (?P<weights_bytes>{SIZE})",
+            rf"Allocated (?P<activation_peak_bytes>{SIZE}) for execution context memory",
+            rf"total: (?P<physical_memory_bytes>{SIZE}), available: (?P<free_after_load_bytes>{SIZE})",
+            rf"Allocated (?P<kv_pool_bytes>{SIZE}) for max tokens in paged KV cache \((?P<kv_cache_tokens>\d+)\)",
             r"Number of blocks in KV cache primary pool: (?P<num_blocks>\d+)",
             r"[Tt]okens per block:? (?P<block_size>\d+)",
         )

@@ -2,9 +2,7 @@
 
 import re
 
-from tonnage.logs.startup_log import Dialect, Outcome, Settings, ways
-
-_SIZE = r"-?[\d.]+ ?[KMG]i?B"
+from tonnage.logs.startup_log import SIZE, Dialect, Outcome, Settings, ways
 
 
 def _split(settings: Settings) -> dict[str, int]:
@@ -56,30 +54,30 @@ VLLM = Dialect(
             r"LLM engine \(v(?P<version>[^)\s]+)\)",
             r"Using max model len (?P<max_model_len>\d+)",
             r"Chunked prefill is enabled with max_num_batched_tokens=(?P<max_num_batched_tokens>\d+)",
-            rf"(?:Model loading|Loading model weights) took (?P<weights_bytes>{_SIZE})",
-            rf"Available KV cache memory: (?P<kv_pool_bytes>{_SIZE})",
-            r"GPU KV cache size: (?P<kv_cache_tokens>[\d,]+) tokens",
-            r"Maximum concurrency for (?P<max_model_len>[\d,]+) tokens per request: (?P<max_concurrency>[\d.,]+)x",
+            rf"(?:Model loading|Loading model weights) took (?P<weights_bytes>{SIZE})",
+            rf"Available KV cache memory: (?P<kv_pool_bytes>{SIZE})",
+            r"GPU KV cache size: (?P<kv_cache_tokens>\d[\d,]*) tokens",
+            r"Maximum concurrency for (?P<max_model_len>\d[\d,]*) tokens per request: (?P<max_concurrency>\d[\d,]*(?:\.\d+)?)x",
             r"# (?:GPU|cuda) blocks: (?P<num_blocks>\d+)",
-            rf"Graph capturing finished in .*?took (?P<cuda_graphs_bytes>{_SIZE})",
-            rf"total_gpu_memory \((?P<physical_memory_bytes>{_SIZE})\) x gpu_memory_utilization "
+            rf"Graph capturing finished in .*?took (?P<cuda_graphs_bytes>{SIZE})",
+            rf"total_gpu_memory \((?P<physical_memory_bytes>{SIZE})\) x gpu_memory_utilization "
             r"\((?P<gpu_memory_utilization>[\d.]+)\)",
-            rf"model weights take (?P<weights_bytes>{_SIZE}); non_torch_memory takes (?P<non_torch_bytes>{_SIZE}); "
-            rf"PyTorch activation peak memory takes (?P<activation_peak_bytes>{_SIZE})",
-            rf"reserved for KV Cache is (?P<kv_pool_bytes>{_SIZE})",
-            rf"torch peak memory increase: (?P<activation_peak_bytes>{_SIZE})",
-            rf"non-torch forward increase memory: (?P<non_torch_bytes>{_SIZE})",
-            rf"Free memory on device \S*\s*\((?P<free_before_load_bytes>[\d.]+)/(?P<physical_memory_bytes>{_SIZE})\)",
-            rf"Actual usage is (?P<weights_bytes>{_SIZE}) for weight, (?P<activation_peak_bytes>{_SIZE}) for peak activation, "
-            rf"(?P<non_torch_bytes>{_SIZE}) for non-torch memory, and (?P<cuda_graphs_bytes>{_SIZE})",
-            rf"GPU \d+ has a total capacity of (?P<physical_memory_bytes>{_SIZE})",
+            rf"model weights take (?P<weights_bytes>{SIZE}); non_torch_memory takes (?P<non_torch_bytes>{SIZE}); "
+            rf"PyTorch activation peak memory takes (?P<activation_peak_bytes>{SIZE})",
+            rf"reserved for KV Cache is (?P<kv_pool_bytes>{SIZE})",
+            rf"torch peak memory increase: (?P<activation_peak_bytes>{SIZE})",
+            rf"non-torch forward increase memory: (?P<non_torch_bytes>{SIZE})",
+            rf"Free memory on device \S*\s*\((?P<free_before_load_bytes>\d+(?:\.\d+)?)/(?P<physical_memory_bytes>{SIZE})\)",
+            rf"Actual usage is (?P<weights_bytes>{SIZE}) for weight, (?P<activation_peak_bytes>{SIZE}) for peak activation, "
+            rf"(?P<non_torch_bytes>{SIZE}) for non-torch memory, and (?P<cuda_graphs_bytes>{SIZE})",
+            rf"GPU \d+ has a total capacity of (?P<physical_memory_bytes>{SIZE})",
         )
     ),
     refusals=(
         (
             re.compile(
-                rf"max seq len \((?P<max_model_len>\d+)\),? \(?(?P<needed_bytes>{_SIZE}) KV cache is needed, which is larger "
-                rf"than the available KV cache memory \((?P<kv_pool_bytes>{_SIZE})\)"
+                rf"max seq len \((?P<max_model_len>\d+)\),? \(?(?P<needed_bytes>{SIZE}) KV cache is needed, which is larger "
+                rf"than the available KV cache memory \((?P<kv_pool_bytes>{SIZE})\)"
                 r"(?:.*?estimated maximum model length is (?P<longest_context_tokens>\d+))?"
             ),
             Outcome.REFUSED_MAX_LEN,
