@@ -165,9 +165,10 @@ async def _doors(
     try:
         yield _addresses(settings.host, http_port, grpc_port)
     finally:
+        # Together, without a turn of the loop between: who is told that we drain is told to close the connection too.
         readiness.ready = False
-        await grpc.stop_being_healthy()
         http.stop_keeping_alive()
+        await grpc.stop_being_healthy()
         await asyncio.sleep(min(_FAREWELL_SECONDS, settings.drain_seconds))
         await asyncio.gather(grpc.drain(settings.drain_seconds), http.drain())
 
