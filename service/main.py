@@ -44,7 +44,7 @@ _PLANNING_THREADS: Final = 1
 #: How long a planning thread may keep the event loop waiting at a time; Python's own 5 ms is longer than most requests take.
 _SWITCH_INTERVAL_SECONDS: Final = 0.0005
 #: While NOT_SERVING gets around and callers close their connections, calls are still taken for so long.
-_FAREWELL_SECONDS: Final = 0.25
+_FAREWELL_SECONDS: Final = 1.0
 
 _EXIT_MISCONFIGURED: Final = 2
 _EXIT_PORT_TAKEN: Final = 3
