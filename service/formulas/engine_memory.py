@@ -62,7 +62,7 @@ def pool_bytes_by_free_fraction(*, free_after_load_bytes: float, free_gpu_memory
     return free_after_load_bytes * free_gpu_memory_fraction
 
 
-@formula("(b + c) · V · S + r · V + b · h · (T + 2 · S)", source="fitted on start-up logs: decision 0005")
+@formula("(b + c) · V · S + r · V + b · h · (T + 2 · S)", source="fitted on start-up logs: decision 0006")
 def sampler_peak_bytes(
     *,
     vocab_size: float,
@@ -88,7 +88,7 @@ def sampler_peak_bytes(
     return logits + rows + activation_bytes_per_element * hidden_size * (profiled_tokens + 2 * sampled_sequences)
 
 
-@formula("b · T · (3 · w + m · h)", source="fitted on start-up logs: decision 0005")
+@formula("b · T · (3 · w + m · h)", source="fitted on start-up logs: decision 0006")
 def forward_peak_bytes(
     *,
     profiled_tokens: float,

@@ -24,7 +24,7 @@ from tests.planning.engine_logs import (
     predicted_lines,
 )
 
-#: Beyond 10 %: what an expert model takes in the profiling run of 0.5.x is not known (decision 0005).
+#: Beyond 10 %: what an expert model takes in the profiling run of 0.5.x is not known (decision 0006).
 FAR_OFF = {"vllm-4650-dsv2"}
 
 
