@@ -1,15 +1,10 @@
 """What the client is tested against: the real service in a process of its own, and a gRPC server that fails on demand."""
 
 import functools
-import os
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -19,66 +14,9 @@ from google.rpc import status_pb2
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
 
+from tests.service_process import RunningService, free_port
 from tonnage import cli, methods
 from tonnage.v1.capacity_service_pb2 import EstimateDecodeResponse
-
-START_SECONDS = 30.0
-
-
-def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@dataclass(frozen=True)
-class Addresses:
-    """Where the running service answers."""
-
-    grpc: str
-    http: str
-
-
-@pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
-    """The real service on free ports."""
-    grpc_port, http_port = free_port(), free_port()
-    root = Path(__file__).resolve().parents[2]
-    given = {name: value for name, value in os.environ.items() if not name.startswith("TONNAGE_")}
-    given |= {
-        "TONNAGE_GRPC_PORT": str(grpc_port),
-        "TONNAGE_HTTP_PORT": str(http_port),
-        "PYTHONPATH": os.pathsep.join([str(root), str(root / "clients" / "python")]),
-    }
-    log = tmp_path_factory.mktemp("service") / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-c", "from service.main import main; main()"], env=given, stdout=output, stderr=output
-        )
-    try:
-        _await_service(process, grpc_port, log)
-        yield Addresses(f"127.0.0.1:{grpc_port}", f"http://127.0.0.1:{http_port}")
-    finally:
-        process.terminate()
-        process.wait(START_SECONDS)
-
-
-def _await_service(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        check = health_pb2_grpc.HealthStub(channel)
-        while True:
-            try:
-                answer = check.Check(health_pb2.HealthCheckRequest(), timeout=1)
-                if answer.status == health_pb2.HealthCheckResponse.SERVING:
-                    return
-            except grpc.RpcError:
-                pass
-            if process.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"the service did not start:\n{log.read_text(errors='replace')}")
-            time.sleep(0.05)
-
 
 Answer = Callable[[Message, grpc.ServicerContext], Message]
 
@@ -200,7 +138,7 @@ def run(scripted: ScriptedServer, run_against: Run) -> Run:
 
 
 @pytest.fixture
-def run_for_real(service: Addresses, run_against: Run) -> Run:
+def run_for_real(service: RunningService, run_against: Run) -> Run:
     """The command line, asking the real service."""
     return functools.partial(run_against, service.grpc)
 

@@ -7,7 +7,8 @@ import httpx
 import pytest
 from google.protobuf import json_format
 
-from tests.client.conftest import Addresses, Run
+from tests.client.conftest import Run
+from tests.service_process import RunningService
 from tonnage import AsyncClient, Client, DenseModel, InlineAccelerator, InvalidRequest, NotFound, Unanswerable
 from tonnage.cli.exits import Exit
 from tonnage.v1.capacity_service_pb2 import Limit
@@ -15,7 +16,7 @@ from tonnage.v1.capacity_service_pb2 import Limit
 SEVEN_BILLION = DenseModel(num_parameters=7e9, num_layers=32, num_query_heads=32, num_kv_heads=8, head_dim=128)
 
 
-def test_the_worked_figure(service: Addresses) -> None:
+def test_the_worked_figure(service: RunningService) -> None:
     with Client(service.grpc) as client:
         answer = client.estimate_decode(
             model=SEVEN_BILLION, accelerator="h100-sxm", batch_size=64, context_tokens=4096, explain=True
@@ -29,7 +30,7 @@ def test_the_worked_figure(service: Addresses) -> None:
     assert answer.catalogue_revision
 
 
-async def test_both_clients_get_the_same_answers(service: Addresses) -> None:
+async def test_both_clients_get_the_same_answers(service: RunningService) -> None:
     arguments: dict[str, Any] = {"model": "llama-3.1-70b", "accelerator": "h100-sxm", "context_tokens": 4096}
     with Client(service.grpc) as client:
         decode = client.estimate_decode(**arguments, tensor=8, batch_size=64)
@@ -46,7 +47,7 @@ async def test_both_clients_get_the_same_answers(service: Addresses) -> None:
         assert pages == [page async for page in asynchronous.list_models(page_size=4).pages]
 
 
-def test_lists_hold_everything_once(service: Addresses) -> None:
+def test_lists_hold_everything_once(service: RunningService) -> None:
     with Client(service.grpc) as client:
         for listing in (client.list_accelerators, client.list_models, client.list_node_types):
             names = [entry.name for entry in listing(page_size=2)]
@@ -56,7 +57,7 @@ def test_lists_hold_everything_once(service: Addresses) -> None:
             assert len(names) > 2
 
 
-def test_entries_are_found_by_name(service: Addresses) -> None:
+def test_entries_are_found_by_name(service: RunningService) -> None:
     with Client(service.grpc) as client:
         assert "h100-sxm" == client.get_accelerator("h100-sxm").accelerator.name
         for model in client.list_models():
@@ -65,7 +66,7 @@ def test_entries_are_found_by_name(service: Addresses) -> None:
             assert node == client.get_node_type(node.name).node_type
 
 
-def test_the_callers_own_accelerator(service: Addresses) -> None:
+def test_the_callers_own_accelerator(service: RunningService) -> None:
     inline = InlineAccelerator(
         title="Mine",
         memory_bandwidth_bytes_per_second=3.352e12,
@@ -78,7 +79,7 @@ def test_the_callers_own_accelerator(service: Addresses) -> None:
     assert 239.4 == pytest.approx(answer.bound.tokens_per_second, rel=1e-3)
 
 
-def test_refusals_are_exceptions(service: Addresses) -> None:
+def test_refusals_are_exceptions(service: RunningService) -> None:
     with Client(service.grpc) as client:
         with pytest.raises(InvalidRequest) as refused:
             client.estimate_decode(model=SEVEN_BILLION, accelerator="h100-sxm", batch_size=-1, context_tokens=0)
@@ -170,7 +171,7 @@ QUESTIONS = [
     ("arguments", "path", "body"), QUESTIONS, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
 )
 def test_json_is_what_rest_sends(
-    run_for_real: Run, service: Addresses, arguments: tuple[str, ...], path: str, body: dict[str, Any] | None
+    run_for_real: Run, service: RunningService, arguments: tuple[str, ...], path: str, body: dict[str, Any] | None
 ) -> None:
     _, shown, said = run_for_real(*arguments, "--json")
     url = service.http + path
@@ -184,7 +185,7 @@ def test_json_is_what_rest_sends(
     ("arguments", "path", "body"), QUESTIONS, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
 )
 def test_a_person_gets_an_answer_or_a_reason(
-    run_for_real: Run, service: Addresses, arguments: tuple[str, ...], path: str, body: dict[str, Any] | None
+    run_for_real: Run, service: RunningService, arguments: tuple[str, ...], path: str, body: dict[str, Any] | None
 ) -> None:
     code, shown, said = run_for_real(*arguments)
 
@@ -194,7 +195,7 @@ def test_a_person_gets_an_answer_or_a_reason(
     assert "nan" not in shown.lower().split()
 
 
-def test_one_page_is_an_answer_of_rest_too(run_for_real: Run, service: Addresses) -> None:
+def test_one_page_is_an_answer_of_rest_too(run_for_real: Run, service: RunningService) -> None:
     with Client(service.grpc) as client:
         first = next(iter(client.list_models(page_size=3).pages))
 

@@ -5,7 +5,8 @@ import re
 import pytest
 from google.protobuf import json_format
 
-from tests.client.conftest import Addresses, Run, ScriptedServer
+from tests.client.conftest import Run, ScriptedServer
+from tests.service_process import RunningService
 from tonnage import AsyncClient, Client, EngineSpec, InvalidRequest, requests
 from tonnage.cli.engine_options import EngineOptions
 from tonnage.cli.exits import Exit
@@ -83,7 +84,7 @@ def test_what_no_field_of_the_engine_holds_is_refused(run: Run, scripted: Script
     assert [] == scripted.requests
 
 
-async def test_both_clients_get_the_engines_word(service: Addresses) -> None:
+async def test_both_clients_get_the_engines_word(service: RunningService) -> None:
     spec = EngineSpec(name="vllm", version="0.19", gpu_memory_utilization=0.95, max_num_seqs=1024)
     with Client(service.grpc) as client:
         answer = client.estimate_kv_memory(model="llama-3.1-8b", accelerator="h100-sxm", context_tokens=8192, engine=spec)
