@@ -2,8 +2,11 @@
 
 Keys are taken as in the schema (``batch_size``) and in lower camel case (``batchSize``); ``null`` is "not given". A number
 in quotes, ``true`` for a number, an unknown key or a number that the field cannot hold is refused rather than guessed at.
+``Infinity`` and ``NaN``, which are no JSON but which Python writes, are taken inside a config.json and nowhere else.
 """
 
+import json
+import math
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import partial
@@ -25,10 +28,16 @@ _Convert: TypeAlias = Callable[[Any, str, list[FieldViolation]], Any]
 _INT32_LOWEST: Final = -(2**31)
 _INT32_HIGHEST: Final = 2**31 - 1
 _NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
+#: Digits of integers that a double surely holds, and orjson can check.
+_MAX_INTEGER_DIGITS: Final = 18
+
+
+class NotFiniteLiteral(float):
+    """``NaN``, ``Infinity`` or ``-Infinity`` in a body. No conversion takes it for a number: only a Struct holds it."""
 
 
 def loads(body: bytes) -> Any:
-    """What the body holds, as plain Python values.
+    """What the body holds, as plain Python values; ``NotFiniteLiteral`` for what Python writes where JSON has no number.
 
     Raises:
         Unreadable: it is not JSON; says where parsing stopped.
@@ -38,10 +47,36 @@ def loads(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        rest = error.doc[error.pos : error.pos + 9]
-        why = next((f"{name} is no number in JSON" for name in _NO_NUMBERS if rest.startswith(name)), error.msg)
+        if error.doc[error.pos : error.pos + 9].startswith(_NO_NUMBERS):
+            return _loads_as_python(body)
         where = f"line {error.lineno}, column {error.colno} (character {error.pos})"
-        raise Unreadable(f"the body is not JSON: {why}, at {where}") from None
+        raise Unreadable(f"the body is not JSON: {error.msg}, at {where}") from None
+
+
+def _loads_as_python(body: bytes) -> Any:
+    """What a body with numbers that are not finite holds: otherwise as strict as ``orjson.loads``.
+
+    Raises:
+        Unreadable: it is not JSON in any other way.
+    """
+    try:
+        text = body.decode("utf-8")
+        value = json.loads(text, parse_constant=NotFiniteLiteral, parse_int=_integer, parse_float=_fraction)
+        orjson.dumps(value, default=float)  # refuses lone surrogates, which no message holds
+    except (ValueError, TypeError, RecursionError) as error:  # JSON's and UTF-8's errors are ValueErrors
+        raise Unreadable(f"the body is not JSON: {error}") from None
+    return value
+
+
+def _integer(text: str) -> int | float:
+    return int(text) if len(text) <= _MAX_INTEGER_DIGITS else _fraction(text)
+
+
+def _fraction(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {shortened(text, 40)} is infinity when parsed as double")
+    return number
 
 
 def filler(message: type[Message]) -> Callable[[Any], tuple[Message, list[FieldViolation]]]:
@@ -80,7 +115,8 @@ def unknown(key: str, path: str, names: Iterable[str], found: list[FieldViolatio
         return  # what a key may stand for takes long to find out, and no more is listed
     names = list(names)
     near = get_close_matches(key[:60], names, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"the fields are {', '.join(names)}"
+    known = f"the fields are {', '.join(names)}" if names else "none is taken here"
+    hint = f"did you mean {' or '.join(near)}?" if near else known
     refuse(found, f"{path}{shortened(key, 60)}", f"there is no such field; {hint}", "UNKNOWN_FIELD")
 
 
@@ -93,7 +129,7 @@ def _filler(descriptor: Descriptor, known: dict[str, Set]) -> Set:
 
     def fill(message: Any, value: Any, path: str, found: list[FieldViolation]) -> None:
         if type(value) is not dict:
-            refuse(found, path.rstrip("."), f"an object is expected, not {_kind(value)}", "WRONG_TYPE")
+            _refuse_kind(found, path.rstrip("."), "an object", value)
             return
         for key, item in value.items():
             way = ways.get(key)
@@ -148,7 +184,7 @@ def _set_message(name: str, fill: Set, message: Any, value: Any, path: str, foun
 
 def _set_struct(name: str, message: Any, value: Any, path: str, found: list[FieldViolation]) -> None:
     if type(value) is not dict:
-        refuse(found, f"{path}{name}", f"an object is expected, not {_kind(value)}", "WRONG_TYPE")
+        _refuse_kind(found, f"{path}{name}", "an object", value)
         return
     struct = getattr(message, name)
     struct.SetInParent()
@@ -160,7 +196,7 @@ def _set_struct(name: str, message: Any, value: Any, path: str, found: list[Fiel
 
 def _set_map(name: str, convert: _Convert, message: Any, value: Any, path: str, found: list[FieldViolation]) -> None:
     if type(value) is not dict:
-        refuse(found, f"{path}{name}", f"an object is expected, not {_kind(value)}", "WRONG_TYPE")
+        _refuse_kind(found, f"{path}{name}", "an object", value)
         return
     entries = getattr(message, name)
     for key, item in value.items():
@@ -176,7 +212,7 @@ def _repeated_setter(field: FieldDescriptor, known: dict[str, Set]) -> Set:
 
     def set_all(message: Any, value: Any, path: str, found: list[FieldViolation]) -> None:
         if type(value) is not list:
-            refuse(found, f"{path}{name}", f"an array is expected, not {_kind(value)}", "WRONG_TYPE")
+            _refuse_kind(found, f"{path}{name}", "an array", value)
             return
         items = getattr(message, name)
         for index, item in enumerate(value):
@@ -220,7 +256,15 @@ def _to_int32(value: Any, path: str, found: list[FieldViolation]) -> int | None:
 
 def _refuse_no_number(value: Any, path: str, found: list[FieldViolation]) -> None:
     hint = "; write it without quotes" if type(value) is str and _is_number(value) else ""
-    refuse(found, path, f"a number is expected, not {_kind(value)}{hint}", "WRONG_TYPE")
+    _refuse_kind(found, path, "a number", value, hint)
+
+
+def _refuse_kind(found: list[FieldViolation], path: str, expected: str, value: Any, hint: str = "") -> None:
+    """Notes a value of another kind than the field's. Unreadable where it is no JSON at all."""
+    if isinstance(value, NotFiniteLiteral):
+        name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        raise Unreadable(f"the body is not JSON: {name} is no number in JSON, at {shortened(path) or 'its beginning'}")
+    refuse(found, path, f"{expected} is expected, not {_kind(value)}{hint}", "WRONG_TYPE")
 
 
 def _is_number(text: str) -> bool:
@@ -234,20 +278,22 @@ def _is_number(text: str) -> bool:
 def _to_bool(value: Any, path: str, found: list[FieldViolation]) -> bool | None:
     if type(value) is bool:
         return value
-    refuse(found, path, f"true or false is expected, not {_kind(value)}", "WRONG_TYPE")
+    _refuse_kind(found, path, "true or false", value)
     return None
 
 
 def _to_string(value: Any, path: str, found: list[FieldViolation]) -> str | None:
     if type(value) is str:
         return value
-    refuse(found, path, f"a string is expected, not {_kind(value)}", "WRONG_TYPE")
+    _refuse_kind(found, path, "a string", value)
     return None
 
 
 def _to_enum(numbers: dict[str, int], value: Any, path: str, found: list[FieldViolation]) -> int | None:
     number = numbers.get(value) if type(value) is str else None
-    if number is None:
+    if isinstance(value, NotFiniteLiteral):
+        _refuse_kind(found, path, "one of its values", value)
+    elif number is None:
         shown = repr(shortened(value, 60)) if type(value) is str else _kind(value)
         names = ", ".join(name for name, number in numbers.items() if number)
         refuse(found, path, f"{shown} is none of its values; it is one of {names}", "INVALID_VALUE")

@@ -93,7 +93,7 @@ def _message_expression(source: FunctionSource, field: FieldDescriptor, known: d
 
 def _conversion(field: FieldDescriptor, known: dict[str, Encode]) -> Callable[[Any], Any] | None:
     if is_struct(field):
-        return lambda struct: to_plain(struct, field.name)
+        return to_plain
     if field.message_type is not None:
         return _message_encoder(field.message_type, known)
     return None if field.enum_type is None else _enum_names(field.enum_type)

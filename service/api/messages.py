@@ -31,24 +31,22 @@ class NotFinite(ArithmeticError):
 def reader(message: type[Message], kind: type[T]) -> Callable[[Message], T]:
     """A function that turns a valid message into the dataclass; what is not set keeps the dataclass's default.
 
-    It raises InvalidRequest where a Struct holds a number that is not finite.
-
     Raises:
         TypeError: message and dataclass do not match.
     """
-    return _reader(descriptor_of(message), kind, "")
+    return _reader(descriptor_of(message), kind)
 
 
-def _reader(descriptor: Descriptor, kind: type[T], path: str) -> Callable[[Any], T]:
+def _reader(descriptor: Descriptor, kind: type[T]) -> Callable[[Any], T]:
     source = FunctionSource("message")
-    values = [_read_expression(source, pair, f"{path}{pair.name}") for pair in pairs(descriptor, kind)]
+    values = [_read_expression(source, pair) for pair in pairs(descriptor, kind)]
     source.line(f"return {source.name(kind)}({', '.join(values)})")
     return source.compiled()
 
 
-def _read_expression(source: FunctionSource, pair: FieldPair, path: str) -> str:
+def _read_expression(source: FunctionSource, pair: FieldPair) -> str:
     value = f"message.{pair.name}"
-    convert = _conversion(pair, path)
+    convert = _conversion(pair)
     converted = value if convert is None else f"{source.name(convert)}({value})"
     if not pair.descriptor.has_presence or pair.default is dataclasses.MISSING:
         return converted
@@ -58,17 +56,17 @@ def _read_expression(source: FunctionSource, pair: FieldPair, path: str) -> str:
     return f"({converted} if message.HasField({pair.name!r}) else {default})"
 
 
-def _conversion(pair: FieldPair, path: str) -> Callable[[Any], Any] | None:
+def _conversion(pair: FieldPair) -> Callable[[Any], Any] | None:
     """How a value becomes the dataclass's; None where it is the same."""
     if pair.is_map:
         return dict
     if pair.is_struct:
-        return lambda struct: to_plain(struct, path)
+        return to_plain
     if pair.descriptor.is_repeated:
-        each = _reader(pair.message, pair.item, f"{path}.") if pair.message is not None else None
+        each = _reader(pair.message, pair.item) if pair.message is not None else None
         return tuple if each is None else lambda values: tuple(map(each, values))
     if pair.message is not None:
-        return _reader(pair.message, pair.annotation, f"{path}.")
+        return _reader(pair.message, pair.annotation)
     if pair.descriptor.enum_type is not None:
         values = pair.descriptor.enum_type.values
         return {value.number: pair.annotation(value.name) for value in values if value.number}.__getitem__

@@ -1,43 +1,36 @@
-"""``google.protobuf.Struct`` to and from plain Python values. The library's own way is half as fast and keeps no integers."""
+"""``google.protobuf.Struct`` to and from plain Python values. The library's own way is half as fast and keeps no integers.
 
-import math
+Published config.json files hold numbers that are not finite ("time_step_limit": [0.0, Infinity]), which Python writes and a
+double carries: they pass, and whoever reads such a key has to refuse it.
+"""
+
 from collections.abc import Mapping
 from typing import Any, Final
 
 from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 
-from service.planning.errors import InvalidRequest, Violation
-
 #: Each level of JSON is three of messages, of which a parser takes 100, and the Struct itself lies some levels deep.
 MAX_DEPTH: Final = 28
 
 
-def to_plain(struct: Struct, path: str) -> dict[str, Any]:
+def to_plain(struct: Struct) -> dict[str, Any]:
     """The Struct as a dict; whole numbers become integers, as they were before they were sent.
 
     The depth is bounded by the parser, which refuses messages nested more than 100 deep.
-
-    Raises:
-        InvalidRequest: a number in it is not finite.
     """
-    return {key: _plain(value, f"{path}.{key}") for key, value in struct.fields.items()}
+    return {key: _plain(value) for key, value in struct.fields.items()}
 
 
-def _plain(value: Value, path: str) -> Any:
+def _plain(value: Value) -> Any:
     kind = value.WhichOneof("kind")
     if kind == "number_value":
-        return _number(value.number_value, path)
+        number = value.number_value
+        return int(number) if number.is_integer() else number
     if kind == "struct_value":
-        return to_plain(value.struct_value, path)
+        return to_plain(value.struct_value)
     if kind == "list_value":
-        return [_plain(item, f"{path}[{index}]") for index, item in enumerate(value.list_value.values)]
+        return [_plain(item) for item in value.list_value.values]
     return None if kind is None or kind == "null_value" else getattr(value, kind)
-
-
-def _number(number: float, path: str) -> int | float:
-    if not math.isfinite(number):
-        raise InvalidRequest(Violation(path, f"{number} is no number that a JSON document can hold"))
-    return int(number) if number.is_integer() else number
 
 
 class TooDeep(ValueError):
@@ -45,7 +38,7 @@ class TooDeep(ValueError):
 
 
 def fill_struct(struct: Struct, values: Mapping[str, Any], depth: int = 1) -> None:
-    """Copies what ``orjson.loads`` makes of a JSON object into the Struct; numbers lose what a double cannot hold.
+    """Copies what ``json_decoding.loads`` makes of a JSON object into the Struct; numbers lose what a double cannot hold.
 
     Raises:
         TooDeep: it is nested more than ``MAX_DEPTH`` deep.

@@ -106,6 +106,29 @@ class AttentionShape:
 
 
 @dataclass(frozen=True, slots=True)
+class Divided:
+    """Something that tensor parallelism divides besides attention heads: heads or channels of a recurrent layer."""
+
+    what: str  # in the plural: "linear-attention key heads"
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedCut:
+    """A width that ranks divide, of weights with one scale a block or group: each share must be a multiple of ``multiple``.
+
+    A rank's share is never below ``smallest`` (one KV head, where there are more ranks than heads). Where ``of_experts``,
+    the ranks that share an expert divide it, else all tensor-parallel ones.
+    """
+
+    name: str  # of a weight that has it
+    width: int
+    multiple: int
+    smallest: int = 1
+    of_experts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LayerKind:
     """One kind of layer: all layers of a kind are alike."""
 
@@ -114,6 +137,7 @@ class LayerKind:
     tensors: tuple[Tensor, ...]
     cache: tuple[CacheEntry, ...] = ()
     attention: AttentionShape | None = None  # None where nothing attends to a growing context (linear, none)
+    divided: tuple[Divided, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +171,7 @@ class Architecture:
     embeddings_tied: bool = False  # the lm_head is the embedding table: stored once, read as lm_head
     experts: Experts | None = None
     intermediate_size: int | None = None  # of the dense MLP, where there is one
-    weight_block_size: int | None = None  # block-quantised weights cannot be cut inside a block
+    quantized_cuts: tuple[QuantizedCut, ...] = ()  # of the weights as the checkpoint stores them
     context_limit_tokens: int | None = None
     multi_token_prediction: tuple[Tensor, ...] = ()
     notes: tuple[str, ...] = ()  # what the reader assumed, in sentences

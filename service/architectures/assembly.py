@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.architectures.architecture import Architecture, Experts, LayerKind, Role, Split, Tensor
+from service.architectures.cuts import quantized_cuts
 from service.architectures.fields import MAX_TOKENS, Fields
+from service.architectures.refusal import UnreadableConfig
 from service.architectures.storage import Storage
 from service.architectures.weights import Layer, Weight
 
@@ -44,8 +46,10 @@ class Model:
 def assemble(source: Source, model: Model) -> Architecture:
     """The architecture of a model as its checkpoint stores it."""
     storage = source.storage
-    kinds, order = _kinds(storage, model.layers, model.layer_numbers or range(len(model.layers)))
+    numbered = tuple(zip(model.layer_numbers or range(len(model.layers)), model.layers, strict=True))
+    kinds, order = _kinds(storage, numbered)
     outer = tuple(storage.tensor(weight) for weight in (*_embeddings(model), *model.outer))
+    storage_notes = (*storage.notes, *_idle_block_notes(storage, outer, kinds))
     limit = model.fields.maybe_count("max_position_embeddings", at_most=MAX_TOKENS)
     return Architecture(
         family=source.family,
@@ -60,10 +64,10 @@ def assemble(source: Source, model: Model) -> Architecture:
         embeddings_tied=model.tied,
         experts=model.experts,
         intermediate_size=model.intermediate_size,
-        weight_block_size=storage.block_size,
+        quantized_cuts=quantized_cuts(storage, numbered, model.hidden_size, model.experts),
         context_limit_tokens=limit,
         multi_token_prediction=_prediction(storage, model),
-        notes=(*storage.notes, *_default_notes(source, model), *model.notes),
+        notes=(*storage_notes, *_default_notes(source, model), *model.notes),
     )
 
 
@@ -80,12 +84,12 @@ def _embeddings(model: Model) -> tuple[Weight, ...]:
     return table, head
 
 
-def _kinds(storage: Storage, layers: Sequence[Layer], numbers: Sequence[int]) -> tuple[tuple[LayerKind, ...], tuple[int, ...]]:
+def _kinds(storage: Storage, layers: Sequence[tuple[int, Layer]]) -> tuple[tuple[LayerKind, ...], tuple[int, ...]]:
     """Layers that are alike and stored alike, each once, and which of them stands where."""
     by_treatment: dict[tuple[int, tuple[frozenset[str], ...]], int] = {}
     by_kind: dict[LayerKind, int] = {}
     order = []
-    for number, layer in zip(numbers, layers, strict=True):
+    for number, layer in layers:
         said = storage.said_of_layer(number)
         treatment = (id(layer), said)
         if treatment not in by_treatment:
@@ -102,7 +106,19 @@ def _kind(storage: Storage, layer: Layer, said: tuple[frozenset[str], ...]) -> L
         tensors=tuple(storage.tensor(weight, said) for weight in layer.weights),
         cache=layer.cache,
         attention=layer.attention,
+        divided=layer.divided,
     )
+
+
+def _idle_block_notes(storage: Storage, outer: Sequence[Tensor], kinds: Sequence[LayerKind]) -> tuple[str, ...]:
+    """What to say of a quantisation block that quantises no weight; one that is not of the KV cache alone is refused."""
+    tensors = (*outer, *(tensor for kind in kinds for tensor in kind.tensors))
+    if not storage.place or any(tensor.precision != storage.plain_precision for tensor in tensors):
+        return ()
+    if storage.kv_cache_precision is None:
+        reason = "It quantises no weight of this model."
+        raise UnreadableConfig(storage.place, reason, "Name the modules that it is for, or leave the block out.")
+    return (f"The quantisation block is of the KV cache alone: weights are {storage.plain_precision}.",)
 
 
 def _prediction(storage: Storage, model: Model) -> tuple[Tensor, ...]:

@@ -59,7 +59,10 @@ def read_heads(fields: Fields, *, hidden_size: int | None = None) -> Heads:
     """
     hidden = hidden_size if hidden_size is not None else fields.count("hidden_size")
     heads = fields.count("num_attention_heads", at_most=MAX_HEADS)
-    kv_heads = fields.maybe_count("num_key_value_heads", at_most=MAX_HEADS) or heads
+    kv_heads = fields.maybe_count("num_key_value_heads", at_most=MAX_HEADS)
+    if kv_heads is None:
+        kv_heads = heads
+        fields.defaulted["num_key_value_heads"] = f"{heads} (one a query head)"
     return heads_of(fields, hidden, heads, kv_heads)
 
 

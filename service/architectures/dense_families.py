@@ -110,7 +110,7 @@ DENSE_DIALECTS: Final[Mapping[str, Dialect]] = {
         # Published text sections leave out what equals Gemma3TextConfig's defaults, sizes included.
         defaults=_GEMMA2_DEFAULTS | {
             "vocab_size": 262_208, "num_attention_heads": 8, "num_key_value_heads": 4, "hidden_size": 2304,
-            "intermediate_size": 9216, "num_hidden_layers": 26,
+            "intermediate_size": 9216, "num_hidden_layers": 26, "max_position_embeddings": 131_072,
         },
     ),
     "phi3": Dialect(reader="phi3", windows=layer_windows),

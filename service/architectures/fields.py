@@ -227,7 +227,9 @@ def whole(place: str, value: object, at_least: int, at_most: int) -> int:
 def _ratio(place: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UnreadableConfig(place, f"A number is expected, not {kind(value)}.", "Give a number.")
-    if not 0 <= value <= 10_000:  # false for NaN too
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UnreadableConfig(place, f"A finite number is expected, not {value}.", "Give a number from 0 to 10,000.")
+    if not 0 <= value <= 10_000:
         raise UnreadableConfig(place, "This number is out of range.", "Give a number from 0 to 10,000.")
     return float(value)
 

@@ -20,6 +20,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 256, "sliding_window": 512,
     "tie_word_embeddings": True, "vocab_size_per_layer_input": 262_144, "hidden_size_per_layer_input": 256,
     "num_kv_shared_layers": 15, "altup_num_inputs": 4, "laurel_rank": 64,
+    "max_position_embeddings": 32_768,
 }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "vocab_size": 262_144, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 30,
     "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "global_head_dim": 512,
     "sliding_window": 512, "tie_word_embeddings": True, "vocab_size_per_layer_input": 262_144,
-    "hidden_size_per_layer_input": 256,
+    "hidden_size_per_layer_input": 256, "max_position_embeddings": 131_072,
 }  # fmt: skip
 
 

@@ -172,6 +172,7 @@ def falcon_h1_mixing(fields: Fields, dialect: Dialect, num_layers: int) -> list[
         mixer=Mixer.FULL,
         cache=attention.cache + recurrent.cache,
         attention=attention.attention,
+        divided=recurrent.divided,
     )
     return [both] * num_layers
 

@@ -16,6 +16,7 @@ from service.architectures.storage import Format, Rule, Storage
 
 #: Formats that one checkpoint may mix; each has a list of modules to be asked for every weight of every layer.
 MAX_FORMATS: Final = 32
+_SMALLEST_EXPERT_GROUP: Final = 32
 
 _DTYPES: Final = {
     "float32": "fp32", "float": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16",
@@ -25,7 +26,8 @@ _DTYPES: Final = {
 # Weight scales: fp8 blocks carry float32 (DeepSeek-V3 README_WEIGHTS), NVFP4 one fp8 scale a group of 16 and one
 # float32 a matrix, MX formats one 8-bit exponent a group of 32 (OCP MX 1.0), integer groups a 16-bit scale.
 _NVFP4: Final = Format("nvfp4", 4, 1, 16, scale_bytes=1, matrix_bytes=4)
-_MXFP4: Final = Format("mxfp4", 4, 1, 32, scale_bytes=1)
+# Engines give each rank whole groups of MXFP4 experts and pad what the last one lacks (vLLM gpt_oss.py, mxfp4.py).
+_MXFP4: Final = Format("mxfp4", 4, 1, 32, scale_bytes=1, expert_cut=1)
 _FP8_MATRIX: Final = Format("fp8", 8, matrix_bytes=4)
 _FP8_CHANNEL: Final = Format("fp8", 8, 1, None)
 _FP8_BLOCK: Final = Format("fp8", 8, 128, 128)
@@ -70,7 +72,7 @@ def storage_of(top: Fields, text: Fields, separate: Mapping[str, object] | None)
     read_method = _METHODS.get(method.lower().removeprefix("intel/"))
     if read_method is None:
         raise block.refuse("quant_method", f"The method {method[:40]!r} is not known.", _UNKNOWN_METHOD)
-    storage = read_method(block, Storage(plain_precision=plain, notes=notes))
+    storage = read_method(block, Storage(plain_precision=plain, place=block.path.rstrip("."), notes=notes))
     if storage.default is not None and text.text("expert_dtype", "") == "fp4":
         # DeepSeek-V4 says fp8 in its block and keeps the routed experts in MXFP4 (32 elements a scale) all the same.
         storage = replace(storage, experts=_MXFP4)
@@ -268,27 +270,50 @@ def _element(block: Fields, key: str, bits: int, number: str) -> tuple[str, int]
     return precision, bits
 
 
+def _halved_group(group: int) -> int:
+    """What a rank's share of an expert must be a multiple of: groups of experts are halved, down to 32 (vLLM moe_wna16.py)."""
+    while group % 2 == 0 and group // 2 >= _SMALLEST_EXPERT_GROUP:
+        group //= 2
+    return group
+
+
 def _awq(block: Fields, plain: Storage) -> Storage:
-    bits = block.count("bits", block.count("w_bit", 4, at_most=64), at_most=64)
+    key = "w_bit" if block.has("w_bit") and not block.has("bits") else "bits"
+    bits = block.count(key, 4, at_most=64)
     group = block.count("group_size", block.count("q_group_size", 128, at_least=-1), at_least=-1, at_most=65_536)
     zero = bits if block.flag("zero_point", True) else 0
-    precision, bits = _element(block, "bits", bits, "int")
-    chosen = Format(precision, bits, 1, group if group > 0 else None, scale_bytes=2, zero_point_bits=zero)
+    precision, bits = _element(block, key, bits, "int")
+    columns, cut = (group, _halved_group(group)) if group > 0 else (None, None)
+    chosen = Format(precision, bits, 1, columns, scale_bytes=2, zero_point_bits=zero, expert_cut=cut)
     storage = replace(plain, default=chosen, quantizes_vision=False)
     return _excluding(storage, _patterns(block, "modules_to_not_convert"), block.path)
 
 
 def _gptq(block: Fields, plain: Storage) -> Storage:
-    precision, bits = _element(block, "bits", block.count("bits", at_most=64), "int")
-    group = block.count("group_size", 128, at_least=-1, at_most=65_536)
-    # qzeros are stored whether the scheme is symmetric or not, and g_idx names the group of every input (int32).
-    columns = group if group > 0 else None
-    chosen = Format(precision, bits, 1, columns, scale_bytes=2, zero_point_bits=bits, input_bytes=4)
-    storage = replace(plain, default=chosen, quantizes_vision=False, quantizes_lm_head=block.flag("lm_head"))
-    dynamic = block.section("dynamic")
-    excluded = [f"re:{name[2:]}" for name in dynamic.values if name.startswith("-:")] if dynamic is not None else []
+    bits, group = block.count("bits", at_most=64), block.count("group_size", 128, at_least=-1, at_most=65_536)
+    storage = replace(
+        plain,
+        default=_gptq_format(block, bits, group),
+        quantizes_vision=False,
+        quantizes_lm_head=block.flag("lm_head"),
+    )
     patterns = _patterns(block, "modules_to_not_convert", "modules_in_block_to_not_quantize")
-    return _excluding(storage, [*patterns, *excluded], block.path)
+    named: dict[Format | None, list[str]] = {None: patterns} if patterns else {}
+    dynamic = block.section("dynamic")  # "-:expression" leaves modules out, "+:expression" quantises them otherwise
+    for name in dynamic.values if dynamic is not None else ():
+        own = dynamic.section(name) if dynamic is not None and not name.startswith("-:") else None
+        chosen = (
+            None if own is None else _gptq_format(own, own.count("bits", bits), own.count("group_size", group, at_least=-1))
+        )
+        named.setdefault(chosen, []).append(f"re:{name.removeprefix('-:').removeprefix('+:')}")
+    return replace(storage, rules=_rules(named, f"{block.path}dynamic"))
+
+
+def _gptq_format(block: Fields, bits: int, group: int) -> Format:
+    """GPTQ's weights: zeros are stored in symmetric schemes too, and g_idx names the group of every input (int32)."""
+    precision, bits = _element(block, "bits", bits, "int")
+    columns, cut = (group, _halved_group(group)) if group > 0 else (None, None)
+    return Format(precision, bits, 1, columns, scale_bytes=2, zero_point_bits=bits, input_bytes=4, expert_cut=cut)
 
 
 def _quark(block: Fields, plain: Storage) -> Storage:
@@ -323,7 +348,7 @@ def _quark_format(weight: Fields) -> Format:
 def _bitsandbytes(block: Fields, plain: Storage) -> Storage:
     if block.flag("load_in_4bit") or block.flag("_load_in_4bit"):
         nested = block.flag("bnb_4bit_use_double_quant")  # scales of 64 elements, themselves 8 bits per 256
-        chosen = Format("int4", 4, 1, 64, scale_bytes=1 + 4 / 256 if nested else 4)
+        chosen = Format("int4", 4, 1, 64, scale_bytes=1 + 4 / 256 if nested else 4, cut=1)
         note = "bitsandbytes NF4 weights are counted as a 4-bit integer format."
     else:
         chosen, note = Format("int8", 8, 1, None), ""

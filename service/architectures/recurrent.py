@@ -2,12 +2,15 @@
 
 A convolution keeps as many columns as its kernel has, as transformers does (engines may keep one less). Recurrent
 states are float32 unless the configuration says otherwise, whatever the precision of the KV cache.
+
+What of them tensor parallelism must divide is what engines assert when they build the layers (vLLM 0.1x to 0.2x:
+mamba_mixer2.py for heads and groups, of which only a single one is copied; the gated delta net's key and value heads).
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from service.architectures.architecture import CacheEntry, Mixer, Role, Split
+from service.architectures.architecture import CacheEntry, Divided, Mixer, Role, Split
 from service.architectures.fields import MAX_HEADS, Fields
 from service.architectures.weights import Part, Weight, matrix, vector
 
@@ -24,9 +27,9 @@ def conv_state(num_elements: int) -> CacheEntry:
     return state("conv_state", num_elements, "bf16")
 
 
-def recurrent_part(weights: tuple[Weight, ...], cache: tuple[CacheEntry, ...]) -> Part:
+def recurrent_part(weights: tuple[Weight, ...], cache: tuple[CacheEntry, ...], *divided: Divided) -> Part:
     """A layer half that attends to no growing context."""
-    return Part(weights=weights, mixer=Mixer.LINEAR, cache=cache)
+    return Part(weights=weights, mixer=Mixer.LINEAR, cache=cache, divided=divided)
 
 
 def other(name: str, size: int) -> Weight:
@@ -74,7 +77,9 @@ def mamba2(dims: Mamba2) -> Part:
         other(f"{at}.conv1d", small),
     )
     recurrent = state("recurrent_state", inner * dims.state_size, dims.state_precision)
-    return recurrent_part(weights, (conv_state(dims.conv_size * dims.kernel), recurrent))
+    groups = (Divided("Mamba groups", dims.num_groups),) if dims.num_groups > 1 else ()
+    divided = (Divided("Mamba heads", dims.num_heads), *groups)
+    return recurrent_part(weights, (conv_state(dims.conv_size * dims.kernel), recurrent), *divided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,9 @@ def gated_delta_net(dims: DeltaNet) -> Part:
         other(f"{at}.conv1d", channels * dims.kernel + 2 * dims.num_value_heads + dims.value_head_dim),
     )
     size = dims.num_value_heads * dims.key_head_dim * dims.value_head_dim
-    return recurrent_part(weights, (conv_state(channels * dims.kernel), state("recurrent_state", size, dims.state_precision)))
+    cache = (conv_state(channels * dims.kernel), state("recurrent_state", size, dims.state_precision))
+    key_heads = Divided("linear-attention key heads", dims.num_key_heads)
+    return recurrent_part(weights, cache, key_heads, Divided("linear-attention value heads", dims.num_value_heads))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +157,7 @@ def mamba1(dims: Mamba1) -> Part:
         other(f"{at}.conv1d", small),
     )
     cache = (conv_state(inner * dims.kernel), state("recurrent_state", inner * dims.state_size, "fp32"))
-    return recurrent_part(weights, cache)
+    return recurrent_part(weights, cache, Divided("Mamba channels", inner))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +190,8 @@ def kimi_delta_attention(dims: DeltaAttention) -> Part:
     small = 3 * inner * dims.kernel + inner + dims.num_heads + dims.head_dim
     weights.append(other(f"{at}.conv1d", small))
     recurrent = state("recurrent_state", inner * dims.head_dim, "fp32")
-    return recurrent_part(tuple(weights), (conv_state(3 * inner * dims.kernel), recurrent))
+    cache = (conv_state(3 * inner * dims.kernel), recurrent)
+    return recurrent_part(tuple(weights), cache, Divided("linear-attention heads", dims.num_heads))
 
 
 def lightning_attention(hidden: int, num_heads: int, head_dim: int, *, module: str = "self_attn") -> Part:
@@ -195,7 +203,8 @@ def lightning_attention(hidden: int, num_heads: int, head_dim: int, *, module: s
         matrix(f"{module}.out_proj", Role.LINEAR_ATTENTION, inner, hidden),
         other(f"{module}.norm", inner),
     )
-    return recurrent_part(weights, (state("recurrent_state", num_heads * head_dim * head_dim, "fp32"),))
+    recurrent = state("recurrent_state", num_heads * head_dim * head_dim, "fp32")
+    return recurrent_part(weights, (recurrent,), Divided("linear-attention heads", num_heads))
 
 
 def short_convolution(hidden: int, kernel: int, *, bias: bool) -> Part:
@@ -206,7 +215,7 @@ def short_convolution(hidden: int, kernel: int, *, bias: bool) -> Part:
         matrix("conv.out_proj", _LINEAR, hidden, hidden),
         other("conv.conv", small),
     )
-    return recurrent_part(weights, (conv_state(hidden * kernel),))
+    return recurrent_part(weights, (conv_state(hidden * kernel),), Divided("convolution channels", hidden))
 
 
 def state_precision(fields: Fields, name: str) -> str:

@@ -87,39 +87,48 @@ TEXT_SECTIONS: Final = ("text_config", "llm_config", "language_config")
 #: Sizes of transformers' configuration classes: text sections of multimodal models leave out what equals them.
 NESTED_DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
     "llama": {
+        "max_position_embeddings": 2048,
         "vocab_size": 32_000, "hidden_size": 4096, "intermediate_size": 11_008, "num_hidden_layers": 32,
         "num_attention_heads": 32,
     },
     "mistral": {
+        "max_position_embeddings": 131_072,
         "vocab_size": 32_000, "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 32,
         "num_attention_heads": 32, "num_key_value_heads": 8, "sliding_window": 4096,
     },
     "mixtral": {
+        "max_position_embeddings": 131_072,
         "vocab_size": 32_000, "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 32,
         "num_attention_heads": 32, "num_key_value_heads": 8, "num_experts": 8, "num_experts_per_tok": 2,
     },
     "qwen2": {
+        "max_position_embeddings": 32_768,
         "vocab_size": 151_936, "hidden_size": 4096, "intermediate_size": 22_016, "num_hidden_layers": 32,
         "num_attention_heads": 32, "num_key_value_heads": 32,
     },
     "qwen3": {
+        "max_position_embeddings": 32_768,
         "vocab_size": 151_936, "hidden_size": 4096, "intermediate_size": 22_016, "num_hidden_layers": 32,
         "num_attention_heads": 32, "num_key_value_heads": 32, "head_dim": 128,
     },
     "gemma": {
+        "max_position_embeddings": 8192,
         "vocab_size": 256_000, "hidden_size": 3072, "intermediate_size": 24_576, "num_hidden_layers": 28,
         "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 256, "tie_word_embeddings": True,
     },
     "gemma2": {
+        "max_position_embeddings": 8192,
         "vocab_size": 256_000, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
         "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "sliding_window": 4096,
         "tie_word_embeddings": True,
     },
     "cohere2": {
+        "max_position_embeddings": 8192,
         "vocab_size": 256_000, "hidden_size": 8192, "intermediate_size": 22_528, "num_hidden_layers": 40,
         "num_attention_heads": 64, "sliding_window": 4096, "tie_word_embeddings": True,
     },
     "llama4": {
+        "max_position_embeddings": 131_072,
         "hidden_size": 5120, "intermediate_size": 8192, "num_hidden_layers": 48, "num_attention_heads": 40,
         "vocab_size": 202_048,
     },

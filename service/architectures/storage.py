@@ -28,6 +28,9 @@ class Format:
     zero_point_bits: int = 0
     matrix_bytes: int = 0  # per matrix besides: a second-level scale
     input_bytes: int = 0  # per input besides: an order of activations
+    # What a rank's share of the inputs must be a multiple of, where that is not its group; 1 leaves it free.
+    cut: int | None = None
+    expert_cut: int | None = None  # the same for routed experts, where engines cut them otherwise
 
     def num_bytes(self, num_inputs: int, num_outputs: int, copies: int) -> float:
         """Bytes of ``copies`` matrices, scales included."""
@@ -35,6 +38,16 @@ class Format:
         elements = num_inputs * num_outputs * self.bits / 8
         scales = groups * (self.scale_bytes + self.zero_point_bits / 8)
         return copies * (elements + scales + self.matrix_bytes + self.input_bytes * num_inputs)
+
+    def input_multiple(self, *, of_experts: bool = False) -> int:
+        """What each rank's share of inputs that ranks divide must be a multiple of: ranks hold whole groups."""
+        chosen = self.expert_cut if of_experts and self.expert_cut is not None else self.cut
+        return chosen if chosen is not None else self.block_columns or 1
+
+    @property
+    def output_multiple(self) -> int:
+        """What each rank's share of outputs that ranks divide must be a multiple of."""
+        return self.block_rows or 1
 
 
 def _groups(size: int, block: int | None) -> int:
@@ -63,19 +76,12 @@ class Storage:
     quantizes_lm_head: bool = False
     quantizes_vision: bool = True
     kv_cache_precision: str | None = None
+    place: str = ""  # of the quantisation block, where there is one
     notes: tuple[str, ...] = ()
     plain_bytes: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "plain_bytes", BYTES_PER_ELEMENT[self.plain_precision])
-
-    @property
-    def block_size(self) -> int | None:
-        """The side of a scale block that a split may not cut, where there is one."""
-        for chosen in (self.default, self.experts, *(rule.format for rule in self.rules)):
-            if chosen is not None and (chosen.block_rows or 1) > 1:
-                return chosen.block_rows
-        return None
 
     def said_of_layer(self, index: int) -> tuple[frozenset[str], ...]:
         """What the rules say of one layer in particular: layers that share it are stored alike."""
@@ -83,7 +89,7 @@ class Storage:
 
     def tensor(self, weight: Weight, said_of_layer: tuple[frozenset[str], ...] | None = None) -> Tensor:
         """The weight as this checkpoint stores it."""
-        chosen = self._format(weight, said_of_layer)
+        chosen = self.format_of(weight, said_of_layer)
         parameters = weight.num_parameters
         if chosen is not None:
             precision = chosen.precision
@@ -101,7 +107,8 @@ class Storage:
             num_matmul_parameters=float(parameters * weight.runs if weight.linear else 0),
         )
 
-    def _format(self, weight: Weight, said_of_layer: tuple[frozenset[str], ...] | None) -> Format | None:
+    def format_of(self, weight: Weight, said_of_layer: tuple[frozenset[str], ...] | None = None) -> Format | None:
+        """The format that the weight is stored in; None for the checkpoint's plain dtype."""
         if not weight.quantizable:
             return None
         said = said_of_layer or (frozenset(),) * len(self.rules)

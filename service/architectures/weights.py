@@ -6,7 +6,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from service.architectures.architecture import AttentionShape, CacheEntry, FeedForward, Mixer, Role, Split
+from service.architectures.architecture import AttentionShape, CacheEntry, Divided, FeedForward, Mixer, Role, Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ class Layer:
     weights: tuple[Weight, ...]
     cache: tuple[CacheEntry, ...] = ()
     attention: AttentionShape | None = None
+    divided: tuple[Divided, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class Part:
     cache: tuple[CacheEntry, ...] = ()
     attention: AttentionShape | None = None
     feed_forward: FeedForward = FeedForward.NONE
+    divided: tuple[Divided, ...] = ()
 
 
 def layer(mixing: Part, feeding: Part, norms: Iterable[Weight]) -> Layer:
@@ -84,4 +86,5 @@ def layer(mixing: Part, feeding: Part, norms: Iterable[Weight]) -> Layer:
         weights=(*mixing.weights, *feeding.weights, *norms),
         cache=mixing.cache,
         attention=mixing.attention,
+        divided=mixing.divided,
     )

@@ -68,7 +68,8 @@ def _assemble(source: Source, fields: Fields, reader: str, mixing: Part, mlp: Ml
     hybrid = _hybrid_layers(fields, num_layers)
     heads = _heads(fields, hidden)
     attention = grouped_query_attention(heads)
-    plain = Layer(mixing.mixer, mixing.feed_forward, (*mixing.weights, norm("norm", hidden)), mixing.cache)
+    before = norm("norm", hidden)
+    plain = Layer(mixing.mixer, mixing.feed_forward, (*mixing.weights, before), mixing.cache, divided=mixing.divided)
     both = replace(
         plain,
         mixer=attention.mixer,

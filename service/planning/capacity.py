@@ -1,6 +1,7 @@
 """What fits: sequences beside the weights, and what is short where they do not fit."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from service.formulas.memory import available_bytes_per_device, max_sequences_per_device, required_bytes_per_device
 from service.planning.device import Device
@@ -26,10 +27,21 @@ class Capacity:
         """What is left on the tightest device; negative where it does not fit."""
         return self.available_bytes - self.required_bytes
 
+    def on_stage(self, stage: StageFootprint, context_tokens: int) -> "Capacity":
+        """The same with another stage's figures: of the one that an engine finds the tightest."""
+        cache = stage.cache_bytes.at(context_tokens)
+        required = stage.weight_bytes + self.sequences_per_device * cache
+        return replace(self, required_bytes=required, tightest=stage, cache_bytes_per_sequence=cache)
+
     @property
     def fits(self) -> bool:
         """Whether weights and the asked sequences fit."""
         return self.required_bytes <= self.available_bytes
+
+
+def tightest_stage(stages: Sequence[StageFootprint], context_tokens: int, sequences_per_device: int) -> StageFootprint:
+    """The stage whose devices need most memory for weights and the asked sequences; of several alike the first."""
+    return max(stages, key=lambda stage: stage.weight_bytes + sequences_per_device * stage.cache_bytes.at(context_tokens))
 
 
 def capacity(
@@ -45,8 +57,7 @@ def capacity(
     """What the replica holds, and whether ``sequences`` of ``context_tokens`` fit. Sequences spread over attention groups."""
     per_device = -(-sequences // attention_groups)
     available = apply(available_bytes_per_device, usable_memory_bytes=usable_bytes, memory_utilization_ratio=memory_ratio)
-    costs = [(stage.weight_bytes + per_device * stage.cache_bytes.at(context_tokens), stage) for stage in stages]
-    tightest = max(costs, key=lambda cost: cost[0])[1]
+    tightest = tightest_stage(stages, context_tokens, per_device)
     cache = tightest.cache_bytes.at(context_tokens)
     required = apply(
         required_bytes_per_device,

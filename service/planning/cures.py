@@ -20,7 +20,8 @@ class Question:
     context_tokens: int
     memory_ratio: float
     builder: FootprintBuilder
-    larger_accelerators: tuple[tuple[float, str], ...]  # usable bytes and name, ascending
+    larger_hardware: tuple[tuple[float, str], ...]  # usable bytes of a device and name, the best choice first
+    hardware_field: str = "accelerator.name"  # where the request names it
 
 
 def shortfall(found: Capacity, asked: Question, shape: Parallelism) -> Shortfall | None:
@@ -52,7 +53,7 @@ def _cures(found: Capacity, asked: Question, shape: Parallelism) -> Iterator[Cur
         yield Cure("context_tokens", str(context), f"{_sequences(asked.sequences)} of {context} tokens fit")
     if _fits_with_fp8_cache(found, asked, shape):
         yield Cure("precision.kv_cache", "fp8", "it would fit with the cache in fp8")
-    yield from _larger_accelerator(found, asked)
+    yield from _larger_hardware(found, asked)
 
 
 def _sequences(number: int) -> str:
@@ -72,11 +73,13 @@ def _fits_with_fp8_cache(found: Capacity, asked: Question, shape: Parallelism) -
     ).fits
 
 
-def _larger_accelerator(found: Capacity, asked: Question) -> Iterator[Cure]:
-    for usable, name in asked.larger_accelerators:
+def _larger_hardware(found: Capacity, asked: Question) -> Iterator[Cure]:
+    for usable, name in asked.larger_hardware:
         if usable * asked.memory_ratio >= found.required_bytes:
             text = f"the same shape fits {name}, the smallest in the catalogue that holds it ({usable / _GIB:.1f} GiB)"
-            yield Cure("accelerator.name", name, text)
+            if asked.hardware_field == "node.name":
+                text = f"the same shape fits {name}, whose devices have {usable / _GIB:.1f} GiB"
+            yield Cure(asked.hardware_field, name, text)
             return
 
 

@@ -46,7 +46,7 @@ def engine_memory(
     builder, cache_note = cached_as_asked(builder, settings)
     if not builder.architecture.layer_kinds:
         raise Unanswerable("model", "an engine's cache needs the model's layers", "give the model by name or config.json")
-    check_shape(builder.architecture, shape, builder.block_size)
+    check_shape(builder.architecture, shape, builder.quantized_cuts)
     run = resolve_run(catalogue, settings, builder.architecture, device, shape)
     layout = cache_layout(run, builder)
     stages = stage_memories(run, builder, observed, apply)
@@ -71,7 +71,9 @@ def _answer(run: EngineRun, layout: CacheLayout, stages: tuple[StageMemory, ...]
     likely = _holding(run, layout, stages, [stage.pool.value for stage in stages], apply)
     low = _holding(run, layout, stages, [stage.pool.low for stage in stages], plainly)
     high = _holding(run, layout, stages, [stage.pool.high for stage in stages], plainly)
-    tightest = min(stages, key=lambda stage: stage.pool.value / max(1.0, layout.block_bytes(stage.layers)))
+    number, tightest = min(
+        enumerate(stages), key=lambda each: each[1].pool.value / max(1.0, layout.block_bytes(each[1].layers))
+    )
     block_bytes = layout.block_bytes(tightest.layers)
     needed = layout.blocks_per_sequence(run.max_model_len) * block_bytes
     return EngineMemory(
@@ -85,6 +87,7 @@ def _answer(run: EngineRun, layout: CacheLayout, stages: tuple[StageMemory, ...]
         statement=_statement(run, likely, tightest, needed),
         budget=tightest.lines,
         stage_budgets=tuple(StageBudget(stage.lines) for stage in stages),
+        tightest_stage=number,
         kv_pool_bytes_per_device=tightest.pool.value,
         kv_pool_low_bytes_per_device=tightest.pool.low,
         kv_pool_high_bytes_per_device=tightest.pool.high,

@@ -142,9 +142,10 @@ def _violations(run: EngineRun, architecture: Architecture) -> Iterator[Violatio
             yield Violation(f"engine.{name}", "must be at least 1")
     if settings.max_model_len is None and architecture.context_limit_tokens is None:
         yield Violation("engine.max_model_len", "the model's own limit is not known", "give it")
-    if settings.kv_cache_dtype is not None and settings.kv_cache_dtype not in _CACHE_FORMATS:
-        known = ", ".join(sorted(_CACHE_FORMATS))
-        yield Violation("engine.kv_cache_dtype", f"{settings.kv_cache_dtype!r} is not known", f"choose one of {known}")
+    try:
+        cache_format(settings.kv_cache_dtype)
+    except InvalidRequest as unknown:
+        yield from unknown.violations
 
 
 def _decided(run: EngineRun, architecture: Architecture) -> EngineRun:
@@ -204,13 +205,22 @@ def _fraction_by_reserve(run: EngineRun, chunk_tokens: int) -> float:
     return round(1 - max(reserve, floor.value if floor else 0.0) / total, 3)
 
 
+def cache_format(dtype: str | None) -> str | None:
+    """The number format of the cache that an engine's word means; None for "auto". InvalidRequest for an unknown word."""
+    word = dtype or "auto"
+    if word not in _CACHE_FORMATS:
+        known = ", ".join(sorted(_CACHE_FORMATS))
+        raise InvalidRequest(Violation("engine.kv_cache_dtype", f"{word!r} is not known", f"choose one of {known}"))
+    return _CACHE_FORMATS[word]
+
+
 def cached_as_asked(builder: FootprintBuilder, settings: EngineSpec) -> tuple[FootprintBuilder, str]:
     """The model with its cache in the engine's format, and the sentence that says which.
 
     "auto" is the checkpoint's own format of the cache, else that of the model, which is fp32 where it is loaded so; it does
     not follow quantised weights.
     """
-    asked = _CACHE_FORMATS.get(settings.kv_cache_dtype or "auto")
+    asked = cache_format(settings.kv_cache_dtype)
     chosen = asked or ("fp32" if builder.formats.weights == "fp32" else builder.formats.kv_cache)
     note = f"KV cache in {chosen}" + ("" if asked else " (auto)")
     if chosen == builder.formats.kv_cache:

@@ -15,6 +15,7 @@ from service.architectures.architecture import (
     FeedForward,
     LayerKind,
     Mixer,
+    QuantizedCut,
     Role,
     Tensor,
 )
@@ -59,15 +60,6 @@ class Footprint:
     flops_per_token: float
     attention_flops: ContextCost
     cache_bytes: ContextCost
-
-    @property
-    def weight_bytes_per_device(self) -> float:
-        """Stored weights of the fullest stage."""
-        return max(stage.weight_bytes for stage in self.stages)
-
-    def cache_bytes_per_device(self, context_tokens: float) -> float:
-        """Cache of one sequence on the fullest stage."""
-        return max(stage.cache_bytes.at(context_tokens) for stage in self.stages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +190,12 @@ class FootprintBuilder:
         # What one device holds does not depend on the number of stages, nor on how ranks group into experts.
         self._parts: dict[tuple[int, int], _Parts] = {}
         self._stage_cuts: dict[int, tuple[_Cut, ...]] = {}
+        self._stages: dict[tuple[int, int, int], tuple[StageFootprint, ...]] = {}
 
     @property
-    def block_size(self) -> int | None:
-        """Side of the blocks that the checkpoint's weights are quantised in; None where other formats are asked for."""
-        return self.architecture.weight_block_size if self.formats.weights is None else None
+    def quantized_cuts(self) -> tuple[QuantizedCut, ...]:
+        """Where ranks cut through the checkpoint's quantised weights; nowhere where another format is asked for."""
+        return self.architecture.quantized_cuts if self.formats.weights is None else ()
 
     @cached_property
     def with_fp8_cache(self) -> "FootprintBuilder":
@@ -239,13 +232,16 @@ class FootprintBuilder:
 
     def stages(self, shape: Parallelism) -> tuple[StageFootprint, ...]:
         """What each pipeline stage puts on a device, alike ones once."""
-        parts = self._parts_of(shape)
-        return tuple(dict.fromkeys(self._stage(cut, parts, shape) for cut in dict.fromkeys(self._cuts(shape.pipeline))))
+        return tuple(dict.fromkeys(self.each_stage(shape)))
 
     def each_stage(self, shape: Parallelism) -> tuple[StageFootprint, ...]:
         """What each pipeline stage puts on a device, first to last."""
-        parts = self._parts_of(shape)
-        return tuple(self._stage(cut, parts, shape) for cut in self._cuts(shape.pipeline))
+        key = (shape.tensor, shape.attention_data, shape.pipeline)
+        if key not in self._stages:
+            parts, cuts = self._parts_of(shape), self._cuts(shape.pipeline)
+            made = {cut: self._stage(cut, parts, shape) for cut in dict.fromkeys(cuts)}
+            self._stages[key] = tuple(made[cut] for cut in cuts)
+        return self._stages[key]
 
     def _cuts(self, pipeline: int) -> tuple["_Cut", ...]:
         """The stages by how many layers of each kind they hold, first to last."""

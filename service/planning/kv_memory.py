@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from service.formulas.kv_cache import kv_cache_bytes
 from service.planning import defaults
-from service.planning.capacity import Capacity, known_capacity
+from service.planning.capacity import Capacity, known_capacity, tightest_stage
 from service.planning.cures import Question, shortfall
 from service.planning.device import Device, MemoryBasis
 from service.planning.engine_view import EngineQuestion, EngineView, check_engine
 from service.planning.explain import Apply, Recorder, plainly, show_cache_formulas
-from service.planning.footprint import Footprint
+from service.planning.footprint import Footprint, StageFootprint
 from service.planning.requests import EstimateKvMemoryRequest
 from service.planning.resolve import Resolver, SplitModel
 from service.planning.results import BudgetBasis, BudgetItem, BudgetLine, EstimateKvMemoryResponse, UsedFigure
@@ -22,7 +22,7 @@ _MEMORY_BASES = {
 
 
 def budget(found: Capacity, device: Device) -> tuple[BudgetLine, ...]:
-    """The memory budget of the fullest device; reserve, weights, cache and headroom add up to the usable memory."""
+    """The memory budget of a device of the tightest stage; reserve, weights, cache and headroom add up to the usable memory."""
     weights = found.tightest.weight_bytes
     return (
         BudgetLine(BudgetItem.USABLE_MEMORY, found.usable_bytes, _MEMORY_BASES[device.memory_basis]),
@@ -55,9 +55,13 @@ def estimate_kv_memory(resolver: Resolver, request: EstimateKvMemoryRequest) -> 
     short = view.shortfall() if view else None
     if found and not view:
         short = shortfall(found, asked, request.parallelism)
-    plain = _plain_answer(split, device, found, batch_size, request.context_tokens, apply)
+    stages = split.builder.each_stage(request.parallelism)
+    stage = view.memory.tightest_stage if view else _tightest(stages, request, batch_size)
+    shown = found.on_stage(stages[stage], request.context_tokens) if found and view else found
+    plain = _plain_answer(split, stage, found, batch_size, request.context_tokens, apply)
     return replace(
         plain,
+        budget=budget(shown, device) if shown else (),
         max_tokens=view.max_tokens if view else plain.max_tokens,
         max_sequences=view.max_sequences if view else plain.max_sequences,
         fits=view.fits if view else plain.fits,
@@ -83,28 +87,36 @@ def _engine_view(
     return question.view(request.parallelism, apply=apply)
 
 
+def _tightest(stages: tuple[StageFootprint, ...], request: EstimateKvMemoryRequest, batch_size: int) -> int:
+    """Which pipeline stage decides where no engine says it."""
+    per_device = -(-batch_size // request.parallelism.attention_data)
+    return stages.index(tightest_stage(stages, request.context_tokens, per_device))
+
+
 def _plain_answer(
-    split: SplitModel, device: Device, found: Capacity | None, batch_size: int, context_tokens: int, apply: Apply
+    split: SplitModel, number: int, found: Capacity | None, batch_size: int, context_tokens: int, apply: Apply
 ) -> EstimateKvMemoryResponse:
-    """What follows from shapes and sizes alone. ``found`` is None where the device's memory is not known."""
+    """What follows from shapes and sizes alone. ``number`` of the stage shown; ``found`` None where no memory is known."""
     footprint = split.footprint
+    stage = split.builder.each_stage(footprint.shape)[number]
     cache = footprint.cache_bytes
     per_sequence = cache.at(context_tokens)
     return EstimateKvMemoryResponse(
         kv_bytes_per_token=cache.growing_per_token,
-        kv_bytes_per_token_per_device=max(stage.cache_bytes.growing_per_token for stage in footprint.stages),
+        kv_bytes_per_token_per_device=stage.cache_bytes.growing_per_token,
         windowed_kv_bytes_per_token=cache.windowed_per_token,
         state_bytes_per_sequence=cache.fixed,
         cache_bytes_per_sequence=per_sequence,
-        cache_bytes_per_sequence_per_device=footprint.cache_bytes_per_device(context_tokens),
+        cache_bytes_per_sequence_per_device=stage.cache_bytes.at(context_tokens),
         kv_cache_bytes=apply(kv_cache_bytes, batch_size=batch_size, cache_bytes_per_sequence=per_sequence),
         weight_bytes=footprint.weight_bytes,
-        weight_bytes_per_device=footprint.weight_bytes_per_device,
+        weight_bytes_per_device=stage.weight_bytes,
+        tightest_stage=number,
         total_parameters=split.architecture.num_parameters,
         active_parameters=split.architecture.num_active_parameters,
         max_tokens=_max_tokens(footprint, found, context_tokens) if found else None,
         max_sequences=found.max_sequences if found else None,
-        budget=budget(found, device) if found else (),
+        budget=(),
         fits=found.fits if found else None,
         shortfall=None,
         num_devices=footprint.shape.num_devices,

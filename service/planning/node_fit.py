@@ -1,5 +1,6 @@
 """Which shapes fit a node? Every legal one, what each holds, the smallest that fits, and what the others lack."""
 
+from service.catalogue.entries import NodeType
 from service.catalogue.lookup import UnknownName, node_type
 from service.planning import defaults
 from service.planning.cures import Question
@@ -16,13 +17,15 @@ from service.planning.shape_search import ShapeSearch, describe, smallest
 
 def fit_node(resolver: Resolver, request: FitNodeRequest) -> FitNodeResponse:
     """Every legal shape over nodes, and the smallest that fits. InvalidRequest, NotFound or Unanswerable otherwise."""
-    device, devices_per_node = _node(resolver, request)
+    device, devices_per_node, node = _node(resolver, request)
     builder, notes = resolver.builder(request.model, request.precision)
     check_engine(request.engine, request.context_tokens, request.memory_utilization_ratio)
     ratio, ratio_note = defaults.memory_ratio(request.memory_utilization_ratio)
     _check(builder, device)
     concurrency, context = request.concurrency or defaults.CONCURRENCY, request.context_tokens
-    asked = Question(concurrency, "concurrency", context, ratio, builder, resolver.larger_accelerators(device))
+    larger = resolver.larger_nodes(node, device) if node else resolver.larger_accelerators(device)
+    field = "node.name" if node else "accelerator.name"
+    asked = Question(concurrency, "concurrency", context, ratio, builder, larger, field)
     engine = None
     if request.engine:
         engine = EngineQuestion(resolver, builder, device, request.engine, concurrency, "concurrency", context)
@@ -47,8 +50,8 @@ def fit_node(resolver: Resolver, request: FitNodeRequest) -> FitNodeResponse:
     )
 
 
-def _node(resolver: Resolver, request: FitNodeRequest) -> tuple[Device, int]:
-    """The node's device and how many it has."""
+def _node(resolver: Resolver, request: FitNodeRequest) -> tuple[Device, int, NodeType | None]:
+    """The node's device, how many it has, and its type where it is one of the catalogue's."""
     if (request.node is None) == (request.accelerator is None):
         both = "both are" if request.node else "neither is"
         reason = f"a node is either a node type or an accelerator with devices_per_node; {both} given"
@@ -57,7 +60,7 @@ def _node(resolver: Resolver, request: FitNodeRequest) -> tuple[Device, int]:
         if request.devices_per_node is None:
             reason = "how many accelerators share a node is not given"
             raise InvalidRequest(Violation("devices_per_node", reason, "give it beside accelerator"))
-        return resolver.device(request.accelerator), request.devices_per_node
+        return resolver.device(request.accelerator), request.devices_per_node, None
     if request.devices_per_node is not None:
         reason = "the node type says how many accelerators it has"
         raise InvalidRequest(Violation("devices_per_node", reason, "leave it out beside node"))
@@ -66,7 +69,7 @@ def _node(resolver: Resolver, request: FitNodeRequest) -> tuple[Device, int]:
         entry = node_type(resolver.catalogue, name)
     except UnknownName as unknown:
         raise NotFound("node.name", "node type", name, unknown.nearest) from None
-    return resolver.device(AcceleratorSpec(name=entry.accelerator)), entry.num_devices
+    return resolver.device(AcceleratorSpec(name=entry.accelerator)), entry.num_devices, entry
 
 
 def _check(builder: FootprintBuilder, device: Device) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from service.architectures import Architecture, UnreadableConfig, read
-from service.catalogue.entries import Catalogue, Status
+from service.catalogue.entries import Catalogue, NodeType, Status
 from service.planning.decode_step import DecodePlan, decode_plan
 from service.planning.device import Device, resolve_device
 from service.planning.footprint import Footprint, FootprintBuilder
@@ -101,7 +101,7 @@ class Resolver:
 
     def _split(self, spec: ModelSpec, precision: Precision, shape: Parallelism) -> SplitModel:
         builder, notes = self.builder(spec, precision)
-        check_shape(builder.architecture, shape, builder.block_size)
+        check_shape(builder.architecture, shape, builder.quantized_cuts)
         return SplitModel(builder, builder.build(shape), notes)
 
     def larger_accelerators(self, device: Device) -> tuple[tuple[float, str], ...]:
@@ -112,6 +112,16 @@ class Resolver:
             for size, name in self._accelerators_by_memory
             if size > usable and device.vendor in {"", entries[name].vendor}
         )
+
+    def larger_nodes(self, node: NodeType, device: Device) -> tuple[tuple[float, str], ...]:
+        """Node types with as many devices of more memory, the provider's own first: usable bytes of a device and name."""
+        sizes = {name: size for size, name in self.larger_accelerators(device)}
+        alike = [
+            (each.provider != node.provider, sizes[each.accelerator], each.name)
+            for each in self.catalogue.node_types.values()
+            if each.accelerator in sizes and each.num_devices == node.num_devices
+        ]
+        return tuple((size, name) for _, size, name in sorted(alike))
 
     def plan(
         self, model: ModelSpec, accelerator: AcceleratorSpec, precision: Precision, shape: Parallelism

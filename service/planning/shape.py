@@ -2,58 +2,65 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from service.architectures import Architecture
-from service.architectures.architecture import Role, Split
+from service.architectures.architecture import Divided, QuantizedCut, Role, Split
 from service.formulas.kv_cache import num_kv_heads_per_device
 from service.planning.errors import InvalidRequest, Violation
 from service.planning.requests import Parallelism
 
 #: Engines pad the vocabulary to a multiple of this before they divide it (vLLM, vocab_parallel_embedding.py).
 VOCABULARY_PADDING = 64
+#: Where ranks cut through quantised weights.
+Cuts: TypeAlias = tuple[QuantizedCut, ...]
 #: Devices of one replica.
 MOST_DEVICES = 1_000_000
 #: Tensor-parallel sizes that a refusal looks through for ones that the model allows.
 _MOST_LISTED = 128
 
 
-def check_shape(architecture: Architecture, shape: Parallelism, block_size: int | None) -> None:
+def check_shape(architecture: Architecture, shape: Parallelism, cuts: Cuts) -> None:
     """InvalidRequest with every reason for which an engine would refuse the shape."""
-    violations = tuple(shape_violations(architecture, shape, block_size))
+    violations = tuple(shape_violations(architecture, shape, cuts))
     if not violations:
         return
-    remedy = _legal_tensor_sizes(architecture, block_size)
-    raise InvalidRequest(
-        *(replace(each, remedy=remedy) if each.field == "parallelism.tensor" and remedy else each for each in violations)
-    )
+    sizes = [size for size in range(1, _MOST_LISTED + 1) if is_legal(architecture, Parallelism(tensor=size), cuts)]
+    raise InvalidRequest(*(_with_legal_sizes(each, sizes, shape.tensor) for each in violations))
 
 
-def _legal_tensor_sizes(architecture: Architecture, block_size: int | None) -> str:
-    """What tensor may be for this model, in a sentence; empty where more than the model's shape decides."""
-    sizes = [size for size in range(1, _MOST_LISTED + 1) if is_legal(architecture, Parallelism(tensor=size), block_size)]
-    return f"this model allows tensor {', '.join(map(str, sizes))}" if sizes != list(range(1, _MOST_LISTED + 1)) else ""
+def _with_legal_sizes(violation: Violation, sizes: list[int], asked: int) -> Violation:
+    """The violation with what tensor may be for this model, unless the model leaves it free."""
+    if violation.field != "parallelism.tensor" or len(sizes) == _MOST_LISTED:
+        return violation
+    allowed = f"this model allows tensor {', '.join(map(str, sizes))}"
+    if not violation.remedy:
+        return replace(violation, remedy=allowed)
+    nearest = min(sizes, key=lambda size: abs(size - asked))
+    return replace(violation, remedy=f"{violation.remedy}; {allowed}; the nearest is {nearest}")
 
 
-def is_legal(architecture: Architecture, shape: Parallelism, block_size: int | None) -> bool:
+def is_legal(architecture: Architecture, shape: Parallelism, cuts: Cuts) -> bool:
     """Whether an engine would accept the shape."""
-    return next(shape_violations(architecture, shape, block_size), None) is None
+    return next(shape_violations(architecture, shape, cuts), None) is None
 
 
-def shape_violations(architecture: Architecture, shape: Parallelism, block_size: int | None) -> Iterator[Violation]:
+def shape_violations(architecture: Architecture, shape: Parallelism, cuts: Cuts) -> Iterator[Violation]:
     """Every reason for which an engine would refuse to split the model this way.
 
-    ``block_size``: side of the blocks that the weights are quantised in, which cannot be cut; None where they have none.
+    ``cuts``: widths of quantised weights of which every rank must hold whole blocks or groups.
     """
     if shape.num_devices > MOST_DEVICES:
         reason = f"tensor × pipeline × attention_data is {shape.num_devices} devices; a replica has at most {MOST_DEVICES}"
         yield Violation("parallelism", reason, "choose smaller ones")
         return
-    yield from _tensor_violations(architecture, shape.tensor, block_size)
+    yield from _tensor_violations(architecture, shape.tensor)
     yield from _pipeline_violations(architecture, shape.pipeline)
-    yield from _expert_violations(architecture, shape, block_size)
+    yield from _expert_violations(architecture, shape)
+    yield from _cut_violations(cuts, shape)
 
 
-def _tensor_violations(architecture: Architecture, tensor: int, block_size: int | None) -> Iterator[Violation]:
+def _tensor_violations(architecture: Architecture, tensor: int) -> Iterator[Violation]:
     if tensor == 1:
         return
     field = "parallelism.tensor"
@@ -68,17 +75,28 @@ def _tensor_violations(architecture: Architecture, tensor: int, block_size: int 
     padded = -(-architecture.vocab_size // VOCABULARY_PADDING) * VOCABULARY_PADDING
     if padded % tensor:
         yield Violation(field, f"{tensor} ranks do not divide the padded vocabulary of {padded}")
-    if architecture.intermediate_size:
-        yield from _width_violations(architecture.intermediate_size, tensor, block_size, field, "MLP width")
+    for each in sorted({each for kind in architecture.layer_kinds for each in kind.divided}, key=_in_words):
+        if each.number % tensor:
+            yield Violation(field, f"{tensor} ranks do not divide {_in_words(each)}")
+    if architecture.intermediate_size and architecture.intermediate_size % tensor:
+        yield Violation(field, f"{tensor} ranks do not divide the MLP width of {architecture.intermediate_size}")
 
 
-def _width_violations(width: int, ranks: int, block: int | None, field: str, what: str) -> Iterator[Violation]:
-    """A width must divide over the ranks, and block-quantised weights cannot be cut inside a block."""
-    if width % ranks:
-        yield Violation(field, f"{ranks} ranks do not divide the {what} of {width}")
-    elif ranks > 1 and block and (width // ranks) % block:
-        reason = f"{ranks} ranks cut the {what} of {width} inside a quantisation block of {block}"
-        yield Violation(field, reason, f"each rank's share must be a multiple of {block}")
+def _in_words(divided: Divided) -> str:
+    return f"{divided.number} {divided.what}"
+
+
+def _cut_violations(cuts: Cuts, shape: Parallelism) -> Iterator[Violation]:
+    """Quantised weights cannot be cut inside a block or group; widths that do not divide at all are refused elsewhere."""
+    for cut in cuts:
+        ranks = max(1, shape.expert_tensor if cut.of_experts else shape.tensor)
+        share = max(cut.width // ranks, cut.smallest)
+        divides = cut.width % ranks == 0 or cut.smallest > 1
+        if ranks > 1 and divides and share % cut.multiple:
+            what = f"the {cut.width} of {cut.name} into shares of {share}"
+            reason = f"{ranks} ranks cut {what}, inside a quantisation block of {cut.multiple}"
+            field = "parallelism.expert" if cut.of_experts and shape.expert > 1 else "parallelism.tensor"
+            yield Violation(field, reason, f"each rank's share must be a multiple of {cut.multiple}")
 
 
 def _pipeline_violations(architecture: Architecture, pipeline: int) -> Iterator[Violation]:
@@ -92,7 +110,7 @@ def _pipeline_violations(architecture: Architecture, pipeline: int) -> Iterator[
         yield Violation(field, reason, "every stage needs a layer")
 
 
-def _expert_violations(architecture: Architecture, shape: Parallelism, block_size: int | None) -> Iterator[Violation]:
+def _expert_violations(architecture: Architecture, shape: Parallelism) -> Iterator[Violation]:
     experts = architecture.experts
     if experts is None:
         if shape.expert > 1:
@@ -110,8 +128,9 @@ def _expert_violations(architecture: Architecture, shape: Parallelism, block_siz
         reason = f"{shape.expert} groups do not divide {experts.num_experts} experts"
         yield Violation("parallelism.expert", reason, _divisors_of(experts.num_experts))
     width, sharers = experts.intermediate_size, shape.expert_tensor
-    field = "parallelism.tensor" if shape.expert == 1 else "parallelism.expert"
-    yield from _width_violations(width, sharers, block_size, field, "expert width")
+    if width % sharers:
+        field = "parallelism.tensor" if shape.expert == 1 else "parallelism.expert"
+        yield Violation(field, f"{sharers} ranks do not divide the expert width of {width}")
 
 
 def _divisors_of(number: int, limit: int = 1024) -> str:

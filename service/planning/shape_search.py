@@ -80,10 +80,10 @@ class ShapeSearch:
                     yield from self._legal(tensor, pipeline, groups)
 
     def _legal(self, tensor: int, pipeline: int, groups: int) -> Iterator[Parallelism]:
-        ranks, block = tensor * groups, self.asked.builder.block_size
+        ranks, cuts = tensor * groups, self.asked.builder.quantized_cuts
         for expert in dict.fromkeys((1, ranks) if self._architecture.experts else (1,)):
             shape = Parallelism(tensor, pipeline, expert, groups)
-            if is_legal(self._architecture, shape, block):
+            if is_legal(self._architecture, shape, cuts):
                 yield shape
 
     def _candidate(self, shape: Parallelism) -> FitCandidate:
@@ -102,6 +102,7 @@ class ShapeSearch:
             headroom_bytes_per_device=held.headroom_bytes,
             weight_bytes_per_device=held.tightest.weight_bytes,
             cache_bytes_per_sequence_per_device=held.cache_bytes_per_sequence,
+            tightest_stage=asked.builder.each_stage(shape).index(held.tightest),
             uneven_pipeline=not is_even(self._architecture, shape.pipeline),
             partial_node=num_nodes > 1 and num_devices % self.devices_per_node != 0,
             crosses_link_domain=self._crosses_link_domain(shape, num_nodes),
@@ -116,8 +117,12 @@ class ShapeSearch:
     def _as_engine_sees_it(self, candidate: FitCandidate) -> FitCandidate:
         assert self.engine is not None
         view = self.engine.view(candidate.parallelism, with_remedies=False)
+        stage = self.asked.builder.each_stage(candidate.parallelism)[view.memory.tightest_stage]
         return replace(
             candidate,
+            weight_bytes_per_device=stage.weight_bytes,
+            cache_bytes_per_sequence_per_device=stage.cache_bytes.at(self.asked.context_tokens),
+            tightest_stage=view.memory.tightest_stage,
             fits=view.fits,
             max_sequences=view.max_sequences,
             headroom_bytes_per_device=view.headroom_bytes,

@@ -82,7 +82,11 @@ def test_deepseek_v3_keeps_one_latent() -> None:
         shape.kv_lora_rank,
         shape.rope_head_dim,
     )
-    assert 128 == model.weight_block_size
+    # Widths that ranks divide, all in blocks of 128: 128 heads of 192, of 128 + 128 and of 128; MLPs, the last of experts.
+    assert {(24_576, False), (32_768, False), (16_384, False), (18_432, False), (2048, False), (2048, True)} == {
+        (cut.width, cut.of_experts) for cut in model.quantized_cuts
+    }
+    assert {128} == {cut.multiple for cut in model.quantized_cuts}
     # fp8, one float32 scale a block of 128 x 128; router, norms, embedding and lm_head stay at 16 bits.
     up = tensors(sparse)["mlp.experts.up_proj"]
     assert ("fp8", 256 * 7168 * 2048 * (1 + 4 / 128**2)) == (up.precision, up.num_bytes)
@@ -203,3 +207,31 @@ def test_layer_types_may_go_on_over_prediction_layers() -> None:
     with pytest.raises(UnreadableConfig) as refusal:
         read(changed("Qwen/Qwen3-8B", layer_types=types))
     assert "layer_types" == refusal.value.field
+
+
+@pytest.mark.parametrize(
+    ("model", "limit"),
+    [
+        ("google/gemma-3-27b-it", 131_072),  # transformers, Gemma3TextConfig: its text_config says nothing of it
+        ("google/gemma-4-E2B-it", 131_072),  # says it itself
+    ],
+)
+def test_context_limits_of_nested_configurations(model: str, limit: int) -> None:
+    assert limit == architecture(model).context_limit_tokens
+
+
+def test_a_context_limit_that_falls_to_the_class_default_is_said_to_do_so() -> None:
+    notes = " ".join(architecture("google/gemma-3-27b-it").notes)
+    assert "taken from the class default of gemma3: vocab_size 262208, max_position_embeddings 131072." in notes
+    assert "max_position_embeddings" not in " ".join(architecture("google/gemma-4-E2B-it").notes)
+
+
+def test_as_many_kv_heads_as_query_heads_where_the_key_is_missing_is_said() -> None:
+    llama = configurations()["meta-llama/Meta-Llama-3.1-8B"]
+    config = {key: value for key, value in llama.items() if key != "num_key_value_heads"}
+    model = read(config)
+    (kind,) = model.layer_kinds
+    assert kind.attention is not None
+    assert (32, 32) == (kind.attention.num_query_heads, kind.attention.num_kv_heads)
+    assert any("num_key_value_heads 32 (one a query head)" in note for note in model.notes)
+    assert not any("num_key_value_heads" in note for note in read(llama).notes)

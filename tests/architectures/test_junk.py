@@ -171,3 +171,12 @@ def test_the_list_is_as_long_as_the_layers() -> None:
 def test_more_experts_a_token_than_there_are() -> None:
     with pytest.raises(UnreadableConfig, match="9 experts a token"):
         read({**configurations()["mistralai/Mixtral-8x7B-v0.1"], "num_experts_per_tok": 9})
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_ratio_that_is_not_finite_is_refused_and_one_that_nobody_reads_is_not(number: float) -> None:
+    config = {"model_type": "mamba", "hidden_size": 2560, "num_hidden_layers": 64, "vocab_size": 50_280, "expand": 2}
+    with pytest.raises(UnreadableConfig) as refusal:
+        read({**config, "expand": number})
+    assert ("expand", f"A finite number is expected, not {number}.") == (refusal.value.field, refusal.value.reason)
+    assert read(config) == read({**config, "time_step_limit": [0.0, number]})

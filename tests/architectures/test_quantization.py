@@ -48,7 +48,6 @@ def precision(model: Architecture, name: str) -> set[str]:
             0.5 + 1 / 32,
         ),
         ({"quant_method": "auto-round", "bits": 4, "group_size": 128, "sym": True}, "int4", 0.5 + 2.5 / 128 + 4 / 4096),
-        ({"quant_method": "mxfp4"}, "bf16", 2.0),  # experts alone
     ],
 )
 def test_methods(block: dict[str, Any], expected_precision: str, expected_bytes: float) -> None:
@@ -150,6 +149,20 @@ def test_every_list_of_the_vision_tower_spares_it() -> None:
         ({"quant_method": 8}, "quantization_config.quant_method"),
         ({"quant_method": "gptq", "bits": 3}, "quantization_config.bits"),
         ({"quant_method": "gptq"}, "quantization_config.bits"),
+        ({"quant_method": "awq", "w_bit": 3}, "quantization_config.w_bit"),
+        ({"quant_method": "awq", "bits": 3}, "quantization_config.bits"),
+        ({"quant_method": "auto-round", "bits": 3}, "quantization_config.bits"),
+        (
+            {"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*mlp.*": {"bits": 3}}},
+            "quantization_config.dynamic.+:.*mlp.*.bits",
+        ),
+        # Blocks that name no weight of a dense model.
+        ({"quant_method": "mxfp4"}, "quantization_config"),
+        ({"quant_method": "compressed-tensors", "config_groups": {}}, "quantization_config"),
+        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"targets": ["Linear"]}}}, "quantization_config"),
+        ({"quant_method": "quark"}, "quantization_config"),
+        ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}, "quantization_config"),
+        ({"quant_method": "fp8", "modules_to_not_convert": ["self_attn", "mlp"]}, "quantization_config"),
         ({"quant_method": "fp8", "weight_block_size": [128]}, "quantization_config.weight_block_size"),
         ({"quant_method": "fp8", "weight_block_size": "128"}, "quantization_config.weight_block_size"),
         ({"quant_method": "modelopt", "quant_algo": "FP3"}, "quantization_config.quant_algo"),
@@ -162,6 +175,23 @@ def test_refusals(block: Any, field: str) -> None:
     with pytest.raises(UnreadableConfig) as refusal:
         quantized(block)
     assert field == refusal.value.field
+
+
+def test_a_block_of_the_kv_cache_alone_leaves_the_weights_as_they_are() -> None:
+    scheme = {"num_bits": 8, "type": "float", "strategy": "tensor"}
+    model = quantized({"quant_method": "compressed-tensors", "config_groups": {}, "kv_cache_scheme": scheme})
+    assert ("bf16", "fp8") == (model.checkpoint_precision, model.kv_cache_precision)
+    assert "The quantisation block is of the KV cache alone: weights are bf16." in model.notes
+
+
+def test_gptq_quantises_some_modules_otherwise() -> None:
+    dynamic = {"+:.*mlp.*": {"bits": 8, "group_size": 64}, "-:.*k_proj.*": {}}
+    model = quantized({"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": dynamic})
+    assert ({"int8"}, {"int4"}, {"bf16"}) == tuple(
+        precision(model, name) for name in ("mlp.down_proj", "self_attn.q_proj", "self_attn.k_proj")
+    )
+    # 12,288 inputs in groups of 64, each a 16-bit scale and an 8-bit zero; 4 bytes of order an input, for 4,096 outputs.
+    assert [1 + 3 / 64 + 4 / 4096] == pytest.approx(list(bytes_per_parameter(model, "mlp.down_proj")), rel=1e-12)
 
 
 MODULE_CASES = [

@@ -15,7 +15,7 @@ from tonnage.cli.fields import option_of
 from tonnage.cli.log_comparison import Line, compared, cures, findings
 from tonnage.cli.log_question import LogQuestion, completed
 from tonnage.cli.quantities import counted, percent
-from tonnage.cli.rest_json import rest_json
+from tonnage.cli.rest_json import request_body, rest_json
 from tonnage.cli.session import Session
 from tonnage.cli.subject import PartialSubject, with_partial_subject
 from tonnage.logs import LOOKED_FOR, Outcome, StartupLog, read
@@ -85,7 +85,7 @@ class _Explained:
         """All of it; ``answer`` is what REST sends for ``request``."""
         body: dict[str, Any] = {
             "log": asdict(self.log),
-            "request": json_format.MessageToDict(self.question.request, preserving_proto_field_name=True),
+            "request": request_body(self.question.request),
             "lines": [asdict(line) | {"difference": line.difference} for line in self.lines],
             "findings": self.findings,
             "cures": [json_format.MessageToDict(cure, preserving_proto_field_name=True) for cure in self.cures],

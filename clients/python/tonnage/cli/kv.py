@@ -73,7 +73,8 @@ def _draw(console: Console, answer: EstimateKvMemoryResponse) -> None:
     if answer.HasField("engine_memory"):
         engine_memory.draw(console, answer.engine_memory, said=answer.shortfall.description)
     elif answer.budget:
-        layout.section(console, "Budget of the fullest device", _budget(answer))
+        stage = f", of pipeline stage {answer.tightest_stage + 1}" if answer.tightest_stage else ""
+        layout.section(console, f"Budget of the tightest device{stage}", _budget(answer))
     if answer.HasField("max_sequences"):
         tokens = f", {counted(answer.max_tokens, 'token')} in all" if answer.HasField("max_tokens") else ""
         console.print(f"Holds {counted(answer.max_sequences, 'sequence')} of this length{tokens}.")
@@ -85,7 +86,7 @@ def _draw(console: Console, answer: EstimateKvMemoryResponse) -> None:
 
 
 def _sizes(answer: EstimateKvMemoryResponse) -> Table:
-    drawn = layout.table("", "whole replica", "fullest device", right=[1, 2])
+    drawn = layout.table("", "whole replica", "tightest device", right=[1, 2])
     drawn.add_row("weights", byte_count(answer.weight_bytes), byte_count(answer.weight_bytes_per_device))
     drawn.add_row("KV cache per token", byte_count(answer.kv_bytes_per_token), byte_count(answer.kv_bytes_per_token_per_device))
     if answer.windowed_kv_bytes_per_token:

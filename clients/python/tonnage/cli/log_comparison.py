@@ -125,6 +125,8 @@ def findings(log: StartupLog, memory: EngineMemory, lines: tuple[Line, ...]) -> 
     yield _whereabouts(memory, by_name)
     if refused := _refused(log, memory, by_name):
         yield refused
+    if shortened := _shortened(log, memory):
+        yield shortened
     if log.outcome in dict(EngineMemory.Outcome.items()):
         same = log.outcome == EngineMemory.Outcome.Name(memory.outcome)
         ended = "start" if log.outcome is Outcome.STARTS else "failure"
@@ -205,6 +207,14 @@ def _refused(log: StartupLog, memory: EngineMemory, lines: dict[str, Line]) -> s
             free = _figure(lines.get("free_before_load_bytes"))
             return f"It refused to start: {free} were free, less than its fraction asks for; something else holds the rest."
     return ""
+
+
+def _shortened(log: StartupLog, memory: EngineMemory) -> str:
+    longest = log.figures.get("longest_context_tokens", 0.0)
+    if log.outcome is not Outcome.STARTS or not 0 < longest < memory.max_model_len:
+        return ""
+    asked = counted(memory.max_model_len, "token")
+    return f"It started, but cut its longest sequence from {asked} to {longest:,.0f}: the pool holds no longer one."
 
 
 def _longest(log: StartupLog, memory: EngineMemory) -> float:

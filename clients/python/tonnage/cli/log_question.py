@@ -18,6 +18,11 @@ from tonnage.v1.catalogue_service_pb2 import Accelerator, Model
 from tonnage.v1.engine_pb2 import EngineSpec
 from tonnage.v1.model_pb2 import ModelSpec
 
+_AT_LOAD = {"fp8": "fp8", "bitsandbytes": "int4"}
+"""Methods by which vLLM and SGLang quantise a 16-bit checkpoint as they load it, and the format of its weights then.
+
+All other methods need a checkpoint that is quantised already. bitsandbytes is 4 bits unless the checkpoint says otherwise
+(vLLM, bitsandbytes.py)."""
 _SAME_MEMORY = 0.004
 """Share by which what a framework sees differs between drivers of one GPU."""
 
@@ -52,13 +57,14 @@ def completed(
     if missing:
         raise click.UsageError("\n".join(["the log does not say everything; give", *(f"  {line}" for line in missing)]))
     model, model_title = subject.model, subject.model_title
+    entries = list(catalogue.whole(client.list_models()).models)
     if model is None:
-        model_title = _catalogued(list(catalogue.whole(client.list_models()).models), log.model or "")
+        model_title = _catalogued(entries, log.model or "")
         model = ModelSpec(name=model_title, multi_token_prediction=subject.multi_token_prediction)
+    plain = {name.lower() for entry in entries for name in _names_if_plain(entry)}
     shape = options.Split(**{name: _first(getattr(split, name), log.split.get(name)) for name in split.given()})
     given = formats.given()
-    if log.dtype in {"float32", "float"}:  # 16-bit formats are the checkpoint's own, or as large
-        given["weights"] = given["weights"] or "fp32"
+    given["weights"] = given["weights"] or _loaded_as(log, model, plain)
     request = requests.estimate_kv_memory(
         model=model,
         accelerator=accelerator,
@@ -68,6 +74,25 @@ def completed(
         **given,
     )
     return LogQuestion(request, model_title, hardware_title, str(shape))
+
+
+def _names_if_plain(entry: Model) -> tuple[str, ...]:
+    """The names of a model whose checkpoint is not quantised; none where it is."""
+    return (entry.name, *entry.aliases) if entry.checkpoint_precision in {"bf16", "fp16", "fp32"} else ()
+
+
+def _loaded_as(log: StartupLog, model: ModelSpec, plain: set[str]) -> str | None:
+    """The format that the engine brought a 16-bit checkpoint into as it loaded it; None where it left it as it is."""
+    if log.dtype in {"float32", "float"}:  # 16-bit formats are the checkpoint's own, or as large
+        return "fp32"
+    is_plain = model.name.lower() in plain if model.HasField("name") else not _is_quantised(model)
+    return _AT_LOAD.get((log.quantization or "").lower()) if is_plain else None
+
+
+def _is_quantised(model: ModelSpec) -> bool:
+    own = model.hf_config.fields
+    inner = own["text_config"].struct_value.fields if "text_config" in own else {}
+    return model.HasField("hf_quantization") or any("quantization_config" in each for each in (own, inner))
 
 
 def _hardware(

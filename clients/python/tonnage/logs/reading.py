@@ -25,8 +25,19 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SIZE = re.compile(r"(-?\d+(?:\.\d+)?) ?([KMG]?)i?B?")
 # Engines that print "GB" divide by 1,024³.
 _UNITS = {"": 2.0**30, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30}
-_TIGHTEST = {"kv_pool_bytes", "kv_cache_tokens", "num_blocks", "max_concurrency", "longest_context_tokens", "state_pool_bytes"}
+_TIGHTEST = {
+    "kv_pool_bytes",
+    "kv_cache_tokens",
+    "num_blocks",
+    "max_concurrency",
+    "longest_context_tokens",
+    "state_pool_bytes",
+    "all_pools_bytes",
+    "tokens_of_unwindowed_layers",
+}
 """Of several ranks the one with least of it decides; of all else the fullest rank is of interest."""
+_OF_SEVERAL_POOLS = {"all_pools_bytes": "kv_pool_bytes", "tokens_of_unwindowed_layers": "kv_cache_tokens"}
+"""What is written of several pools together, and the figure whose place it takes."""
 _INTEGERS = {FieldDescriptor.TYPE_INT32}
 _FRACTIONS = {FieldDescriptor.TYPE_DOUBLE}
 
@@ -75,6 +86,8 @@ def _found(dialect: Dialect, text: str) -> tuple[Settings, dict[str, float]]:
     for found in dialect.patterns[0].finditer(text):  # the release is written once, before the first start
         settings["version"] = found["version"]
     for line in _last_start(dialect, text).splitlines():
+        if dialect.tried_before is not None and dialect.tried_before.search(line):
+            figures = {name: value for name, value in figures.items() if name not in _TIGHTEST}
         if dialect.settings_lines.search(line):
             settings.update(_assigned(dialect, line))
         for name, value in _matched(dialect, line):
@@ -82,6 +95,9 @@ def _found(dialect: Dialect, text: str) -> tuple[Settings, dict[str, float]]:
                 _keep(figures, name, _number(name, value))
             else:
                 settings[name] = value
+    for of_several, name in _OF_SEVERAL_POOLS.items():
+        if of_several in figures:
+            figures[name] = figures.pop(of_several)
     return settings, figures
 
 

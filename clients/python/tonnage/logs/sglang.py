@@ -1,4 +1,9 @@
-"""The log of SGLang, whose "GB" are GiB."""
+"""The log of SGLang, whose "GB" are GiB.
+
+Wordings follow sglang/srt: server_args.py, model_executor/model_runner.py, mem_cache/memory_pool.py and
+swa_memory_pool.py. Models with windows have a pool for windowed layers and one for the others: each writes that it is
+allocated, then both together write what they take; a sequence fits as long as the pool of the others has room.
+"""
 
 import re
 
@@ -20,8 +25,8 @@ def _split(settings: Settings) -> dict[str, int]:
 SGLANG = Dialect(
     engine="sglang",
     signs=re.compile(
-        r"\bsglang\b|server_args=|Load weight (?:begin|end)\.|KV Cache is allocated\.|Memory pool end\.|max_total_num_tokens="
-        r"|mem-fraction-static"
+        r"\b(?i:sglang)\b|server_args=|Load weight (?:begin|end)\.|KV Cache is allocated\.|Memory pool end\."
+        r"|max_total_num_tokens=|mem-fraction-static"
     ),
     start=re.compile(r"server_args="),
     settings_lines=re.compile(r"server_args=|max_total_num_tokens="),
@@ -49,14 +54,19 @@ SGLANG = Dialect(
     patterns=tuple(
         re.compile(pattern)
         for pattern in (
-            r"sglang(?:==|[ _-]version[:=]? ?['\"]?| v)(?P<version>\d[\w.+]*)",
+            r"(?i:sglang)(?:==|[ _-]version[:=]? ?['\"]?| v)(?P<version>\d[\w.+]*)",
             rf"Load weight begin\. avail mem=(?P<free_before_load_bytes>{SIZE})",
             rf"Load weight end\..*?avail mem=(?P<free_after_load_bytes>{SIZE})",
             rf"Load weight end\..*?mem usage=(?P<weights_bytes>{SIZE})",
+            r"Load weight end\..*?\bquant=(?P<quantization>(?!None\b)[\w-]+)",
             r"KV Cache is allocated\..*?#tokens: (?P<kv_cache_tokens>\d[\d,]*)",
             rf"KV Cache is allocated\..*?K size: (?P<kv_pool_bytes__k>{SIZE}), V size: (?P<kv_pool_bytes__v>{SIZE})",
             rf"KV Cache is allocated\..*?KV size: (?P<kv_pool_bytes>{SIZE})",
-            rf"conv_state size: (?P<state_pool_bytes__conv>{SIZE}),? ssm_state size: (?P<state_pool_bytes__ssm>{SIZE})",
+            rf"SWAKVPool mem usage: (?P<all_pools_bytes>{SIZE})",
+            r"full_layer_tokens=(?P<tokens_of_unwindowed_layers>\d+)",
+            rf"conv_state size: (?P<state_pool_bytes__conv>{SIZE}),? ssm_state size: (?P<state_pool_bytes__ssm>{SIZE})"
+            rf"(?:,? intermediate_ssm_state_cache size: (?P<state_pool_bytes__drafts>{SIZE})"
+            rf",? intermediate_conv_window_cache size: (?P<state_pool_bytes__windows>{SIZE}))?",
             rf"Memory pool end\. avail mem=(?P<free_after_pool_bytes>{SIZE})",
             rf"Capture cuda graph end\..*?mem usage=(?P<cuda_graphs_bytes>{SIZE})",
             r"max_total_num_tokens=(?P<kv_cache_tokens>\d+)",

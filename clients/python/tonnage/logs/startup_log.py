@@ -78,6 +78,8 @@ class Dialect:
     refusals: tuple[tuple[re.Pattern[str], Outcome], ...]
     split: Callable[[Settings], dict[str, int]]
     """The ways of parallelism from the settings."""
+    tried_before: re.Pattern[str] | None = None
+    """A line before which pools are only tried: what they held is forgotten at it."""
     negated: Mapping[str, str] = field(default_factory=dict)
     """Keys that switch off what our name switches on."""
 
