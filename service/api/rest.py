@@ -17,11 +17,13 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.api.descriptors import descriptor_of
 from service.api.errors import FieldViolation, UnknownPath, WrongMethod, as_json, failure_of
 from service.api.http_answers import Disconnected, read_json_body, send_body, send_failure, send_json
 from service.api.json_decoding import filler, loads
 from service.api.json_encoding import message_encoder
 from service.api.query_decoding import query_decoder
+from service.api.renderings import Rendering, asked_for, offered_by, without_format
 from service.api.servicers import Admission, Servicer
 from service.telemetry import UNKNOWN, RouteMetrics, Telemetry
 
@@ -58,6 +60,7 @@ class RpcEndpoint:
         self._name = servicer.rpc.name
         self._asked = f"{servicer.rpc.http.method} {servicer.rpc.http.template}"
         self._encode = message_encoder(servicer.rpc.response)
+        self._offered = offered_by(descriptor_of(servicer.rpc.response))
         if servicer.rpc.http.has_body:
             self._input: _BodyInput | _UrlInput = _BodyInput(servicer, max_request_bytes)
         else:
@@ -68,10 +71,11 @@ class RpcEndpoint:
         metrics = self._metrics
         begun = metrics.begin()
         try:
+            rendering = asked_for(scope["query_string"], self._offered)
             request = await self._input.bytes_of(scope, receive)
-            answer = self._servicer.cache.peek(self._name, FLAVOUR, request)
+            answer = self._servicer.cache.peek(self._name, FLAVOUR if rendering is None else rendering.name, request)
             if answer is None:
-                answer = await self._compute(request, scope)
+                answer = await self._compute(request, scope, rendering)
         except Disconnected:
             metrics.end(begun, _GONE)
         except Exception as error:
@@ -83,22 +87,27 @@ class RpcEndpoint:
             raise
         else:
             metrics.end(begun)
-            await send_json(send, answer)
+            if rendering is None:
+                await send_json(send, answer)
+            else:
+                await send_body(send, answer, rendering.media_type)
 
-    async def _compute(self, request: bytes, scope: Scope) -> bytes:
+    async def _compute(self, request: bytes, scope: Scope, rendering: Rendering | None) -> bytes:
         servicer = self._servicer
         self._admission.enter("rest")
         try:
             if servicer.is_shared:
                 message, found = self._input.message_of(request, scope)
-                response = await servicer.shared(message, found)
-                answer = self._encode(servicer.rpc.response.FromString(response))
+                response = servicer.rpc.response.FromString(await servicer.shared(message, found))
+                answer = self._encode(response) if rendering is None else rendering.body(response)
             else:
-                answer = servicer.codec.write_json(servicer.plan(self._input.question_of(request, scope)))
+                result = servicer.plan(self._input.question_of(request, scope))
+                answer = servicer.codec.write_json(result) if rendering is None else rendering.body(result)
         finally:
             self._admission.leave()
         # A copy: orjson leaves several times the length of what it wrote allocated behind it.
-        servicer.cache.store(self._name, FLAVOUR, request, bytes(memoryview(answer)))
+        flavour = FLAVOUR if rendering is None else rendering.name
+        servicer.cache.store(self._name, flavour, request, bytes(memoryview(answer)))
         return answer
 
 
@@ -142,7 +151,7 @@ class _UrlInput:
 
     def message_of(self, _: bytes, scope: Scope) -> tuple[Message, list[FieldViolation]]:
         """The message, and what is wrong with it."""
-        return self._decode(scope["query_string"], scope["path_params"])
+        return self._decode(without_format(scope["query_string"]), scope["path_params"])
 
     def question_of(self, request: bytes, scope: Scope) -> Any:
         """What is asked."""

@@ -1,0 +1,1 @@
+"""Questions about kernels: occupancy, memory access, fusion, and the roofline over them."""
