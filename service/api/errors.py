@@ -138,10 +138,14 @@ def _about_invalid(error: InvalidRequest) -> _About:
 
 def _about_not_found(error: NotFound) -> _About:
     nearest = ", ".join(error.nearest)
-    description = f"the catalogue has no {error.kind} called {shortened(error.name)!r}"
-    description += f"; the nearest are {nearest}" if nearest else ""
     metadata = {"field": error.field, "kind": error.kind, "name": shortened(error.name), "nearest": nearest}
-    return _About((FieldViolation(error.field, description, "NAME_NOT_FOUND"),), metadata)
+    return _About(tuple(map(_name_not_found, (error, *error.others))), metadata)
+
+
+def _name_not_found(error: NotFound) -> FieldViolation:
+    description = f"the catalogue has no {error.kind} called {shortened(error.name)!r}"
+    description += f"; the nearest are {', '.join(error.nearest)}" if error.nearest else ""
+    return FieldViolation(error.field, description, "NAME_NOT_FOUND")
 
 
 def _about_unanswerable(error: Unanswerable) -> _About:

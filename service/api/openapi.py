@@ -15,9 +15,13 @@ from service.api import examples
 from service.api.descriptors import descriptor_of
 from service.api.docs_page import docs_page
 from service.api.openapi_schemas import Schema, Schemas, comment
+from service.api.renderings import JSON, PARAMETER, Rendering, offered_by
 from service.api.schema import RPCS, Rpc
 
 _VARIABLE: Final = re.compile(r"\{(\w+)(=\*\*)?\}")
+
+#: Fields of a list's request that name an entry of another list.
+_LOOKED_UP: Final = frozenset({"node_type", "accelerator"})
 
 _FAILURES: Final = {
     "400": (
@@ -126,9 +130,13 @@ def _operation(rpc: Rpc, schemas: Schemas) -> dict[str, Any]:
         operation["requestBody"] = {"required": True, "content": {"application/json": content}}
     else:
         operation["parameters"] = _parameters(rpc, schemas)
-    answer = {"schema": schemas.response(descriptor_of(rpc.response))}
+    forms = offered_by(descriptor_of(rpc.response))
+    if forms:
+        operation.setdefault("parameters", []).append(_format_parameter(forms))
+    content = {"application/json": {"schema": schemas.response(descriptor_of(rpc.response))}}
+    content |= {form.media_type: {"schema": {"type": "string"}} for form in forms}
     operation["responses"] = {
-        "200": {"description": comment(descriptor_of(rpc.response).full_name), "content": {"application/json": answer}},
+        "200": {"description": comment(descriptor_of(rpc.response).full_name), "content": content},
         **{status: _failure(status) for status in _failing_statuses(rpc)},
     }
     return operation
@@ -149,11 +157,22 @@ def _parameters(rpc: Rpc, schemas: Schemas) -> list[dict[str, Any]]:
     ]
 
 
+def _format_parameter(forms: tuple[Rendering, ...]) -> dict[str, Any]:
+    return {
+        "name": PARAMETER,
+        "in": "query",
+        "required": False,
+        "description": "The form of the answer. Default: json.",
+        "schema": {"type": "string", "enum": [JSON, *(form.name for form in forms)]},
+    }
+
+
 def _failing_statuses(rpc: Rpc) -> list[str]:
     if rpc.http.has_body:
         return list(_FAILURES)
-    # A list does not look names up, but a path that is none is a 404 anywhere below it.
-    return ["400", "404", "429", "500"] if "{" in rpc.http.template else ["400", "429", "500"]
+    # A list looks up only what it is restricted to, but a path that is none is a 404 anywhere below it.
+    looks_up = "{" in rpc.http.template or not _LOOKED_UP.isdisjoint(descriptor_of(rpc.request).fields_by_name)
+    return ["400", "404", "429", "500"] if looks_up else ["400", "429", "500"]
 
 
 def _failure(status: str) -> dict[str, Any]:

@@ -45,7 +45,9 @@ def query_decoder(message: type[Message], in_path: Iterable[str]) -> Decode:
             ways[name][1](request, value, "", found)
         for key, text in _parameters(query):
             name, way = ways.get(key, (key, None))
-            if way is None or name in in_path:
+            if name in in_path:
+                refuse(found, name, "it stands in the path already; leave it out of the query", "DUPLICATE_FIELD")
+            elif way is None:
                 unknown(key, "", names, found)
             elif name in seen:
                 refuse(found, name, "it is given twice", "DUPLICATE_FIELD")

@@ -62,9 +62,13 @@ def _reader(descriptor: Descriptor, kind: type[T], write: _Write) -> Callable[[A
 def _write_from_message(source: FunctionSource, pair: FieldPair, rules: FieldRules, value: str) -> None:
     """Statements that put the field into the variable, from a message."""
     field = pair.descriptor
-    if pair.is_map or field.is_repeated:
+    if pair.is_map:
         source.line(f"if given.{pair.name}: return None")
         source.line(f"{value} = {source.name(pair.default)}")
+        return
+    if field.is_repeated:
+        source.line(f"{value} = {source.name(_list_reader(pair, rules, _write_from_message))}(given.{pair.name})")
+        source.line(f"if {value} is None: return None")
         return
     if pair.message is not None:
         source.line(f"if given.HasField({pair.name!r}):")
@@ -89,8 +93,12 @@ def _write_from_json(source: FunctionSource, pair: FieldPair, rules: FieldRules,
     field = pair.descriptor
     source.line(f"{value} = get({pair.name!r})")
     source.line(f"if {value} is not None:")
-    if pair.is_map or field.is_repeated:
+    if pair.is_map:
         source.line("return None", 2)
+    elif field.is_repeated:
+        source.line("seen += 1", 2)
+        source.line(f"{value} = {source.name(_list_reader(pair, rules, _write_from_json))}({value})", 2)
+        source.line(f"if {value} is None: return None", 2)
     elif pair.message is not None:
         source.line("seen += 1", 2)
         _write_inner(source, pair, value, value, _write_from_json)
@@ -111,6 +119,41 @@ def _write_inner(source: FunctionSource, pair: FieldPair, given: str, value: str
     read = _reader(pair.message, pair.annotation, write)
     source.line(f"{value} = {source.name(read)}({given})", 2)
     source.line(f"if {value} is None: return None", 2)
+
+
+def _list_reader(pair: FieldPair, rules: FieldRules, write: _Write) -> Callable[[Any], tuple[Any, ...] | None]:
+    """A function that reads a list of messages or scalars; their rules are those of each item's own type."""
+    most = rules.max_items
+    if pair.message is not None:
+        each = _reader(pair.message, pair.item, write)
+    elif write is _write_from_json:
+        each = _scalar_reader(pair.descriptor)
+    else:
+        each = None  # as the message holds it
+
+    def read(given: Any) -> tuple[Any, ...] | None:
+        if write is _write_from_json and type(given) is not list:
+            return None
+        if most is not None and len(given) > most:
+            return None
+        found = tuple(given) if each is None else tuple(map(each, given))
+        return None if any(item is None for item in found) else found
+
+    return read
+
+
+def _scalar_reader(field: FieldDescriptor) -> Callable[[Any], Any]:
+    """A function that reads one scalar of a JSON list; None for what is not plainly of its type, and for enums."""
+    kind: Any = {"float": float, "int": int, "bool": bool, "str": str}.get(_TYPES.get(field.cpp_type, ""))
+
+    def read(given: Any) -> Any:
+        if kind is float and type(given) is int:
+            return float(given)
+        if type(given) is not kind or (kind is int and not -(2**31) <= given < 2**31):
+            return None
+        return given
+
+    return read
 
 
 def _write_enum(source: FunctionSource, pair: FieldPair, value: str, names: dict[Any, str]) -> None:
@@ -134,7 +177,9 @@ def _write_absent(source: FunctionSource, pair: FieldPair, rules: FieldRules, va
     """The branch for a field that is not given."""
     if rules.required or (pair.default is dataclasses.MISSING and pair.descriptor.has_presence):
         source.line("else: return None")
-    elif pair.descriptor.has_presence or pair.is_map or pair.descriptor.is_repeated:
+    elif pair.descriptor.is_repeated and not pair.is_map:
+        source.line(f"else: {value} = ()")
+    elif pair.descriptor.has_presence or pair.is_map:
         source.line(f"else: {value} = {source.name(pair.default)}")
     elif rules.excludes_zero:
         source.line("else: return None")

@@ -8,9 +8,15 @@ from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from tonnage.v1 import capacity_service_pb2, catalogue_service_pb2
+from tonnage.v1 import capacity_service_pb2, catalogue_service_pb2, claim_service_pb2, kernel_service_pb2, serving_service_pb2
 
-FILES: Final[tuple[FileDescriptor, ...]] = (capacity_service_pb2.DESCRIPTOR, catalogue_service_pb2.DESCRIPTOR)
+FILES: Final[tuple[FileDescriptor, ...]] = (
+    capacity_service_pb2.DESCRIPTOR,
+    catalogue_service_pb2.DESCRIPTOR,
+    kernel_service_pb2.DESCRIPTOR,
+    claim_service_pb2.DESCRIPTOR,
+    serving_service_pb2.DESCRIPTOR,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from service.catalogue.calibrations import Calibration
+    from service.catalogue.compute_capabilities import ComputeCapability
     from service.catalogue.engines import Engine
+    from service.catalogue.prices import PublishedPrices
+    from service.catalogue.processes import ExposureField, Process
 
 
 class Basis(StrEnum):
@@ -145,7 +149,7 @@ class Accelerator:
     counted_unit: str
     status: Status
     peaks: tuple[Peak, ...]
-    memory_bandwidth: Figure
+    memory_bandwidth: Figure | None
     marketed_memory: Figure
     usable_memory: Figure | None
     framework_visible_memory: Figure | None
@@ -237,3 +241,11 @@ class Catalogue:
     accelerators_by_label: Mapping[str, str]
     engines: Mapping[str, "Engine"]
     engine_names: Mapping[str, str]
+    prices: Mapping[str, "PublishedPrices"]
+    compute_capabilities: Mapping[str, "ComputeCapability"]
+    compute_capability_names: Mapping[str, str]
+    calibrations: Mapping[str, "Calibration"]
+    calibration_names: Mapping[str, str]
+    processes: Mapping[str, "Process"]
+    process_names: Mapping[str, str]
+    exposure_fields: Mapping[str, "ExposureField"]

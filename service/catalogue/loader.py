@@ -1,8 +1,9 @@
 """From folders of YAML to one frozen ``Catalogue``; whatever is unsourced, unknown or doubtful is refused.
 
-A folder holds ``sources.yaml`` and the folders ``accelerators``, ``nodes``, ``models`` and ``engines``, one YAML file a
-thing, named as the thing is. Further folders of the same layout add to the first: they may name its sources and
-accelerators, and may not define anything again.
+A folder holds ``sources.yaml`` and the folders ``accelerators``, ``nodes``, ``models``, ``engines``, ``prices``,
+``compute_capabilities``, ``calibrations``, ``processes`` and ``exposure_fields``, one YAML file a thing, named as the thing
+is. Further folders of the same layout add to the first: they may name its sources and accelerators, and may not define
+anything again.
 """
 
 import hashlib
@@ -12,15 +13,31 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Generic, Protocol, TypeVar
 
+from service.catalogue.calibrations import read_calibration
+from service.catalogue.compute_capabilities import read_compute_capability
 from service.catalogue.documents import DocumentError, Located, parse
 from service.catalogue.engines import read_engine
 from service.catalogue.entries import Accelerator, Catalogue, NodeType, Source
+from service.catalogue.prices import PublishedPrices, read_published_prices
+from service.catalogue.processes import Process, read_exposure_field, read_process
 from service.catalogue.readers import read_accelerator, read_model, read_node_type, read_source
 from service.catalogue.sections import Report, Section, Violation
 
 _SOURCES_FILE: Final = "sources.yaml"
-_KINDS: Final = ("accelerators", "nodes", "models", "engines")
+_KINDS: Final = (
+    "accelerators",
+    "nodes",
+    "models",
+    "engines",
+    "prices",
+    "compute_capabilities",
+    "calibrations",
+    "processes",
+    "exposure_fields",
+)
 _SUFFIX: Final = ".yaml"
+#: Pages and pictures about the files, for people.
+_BESIDE: Final = frozenset({".md", ".svg"})
 _MAX_FILE_BYTES: Final = 1 << 20
 _NUM_REVISION_DIGITS: Final = 12
 
@@ -76,8 +93,15 @@ def load(*folders: Path | str) -> Catalogue:
     node_types = _shelf("nodes", read_node_type, documents, report)
     models = _shelf("models", read_model, documents, report)
     engines = _shelf("engines", read_engine, documents, report)
+    prices = _shelf("prices", read_published_prices, documents, report)
+    capabilities = _shelf("compute_capabilities", read_compute_capability, documents, report)
+    calibrations = _shelf("calibrations", read_calibration, documents, report)
+    processes = _shelf("processes", read_process, documents, report)
+    exposure_fields = _shelf("exposure_fields", read_exposure_field, documents, report)
     labels = _labels(accelerators)
     _refuse_unknown_accelerators(node_types, accelerators)
+    _refuse_unknown_subjects(prices, node_types, accelerators)
+    _refuse_unknown_baselines(processes)
     if report.violations:
         raise CatalogueError(report.violations)
     return Catalogue(
@@ -92,6 +116,14 @@ def load(*folders: Path | str) -> Catalogue:
         accelerators_by_label=_frozen(labels),
         engines=_frozen(engines.entries),
         engine_names=_frozen(engines.names),
+        prices=_frozen(prices.entries),
+        compute_capabilities=_frozen(capabilities.entries),
+        compute_capability_names=_frozen(capabilities.names),
+        processes=_frozen(processes.entries),
+        process_names=_frozen(processes.names),
+        exposure_fields=_frozen(exposure_fields.entries),
+        calibrations=_frozen(calibrations.entries),
+        calibration_names=_frozen(calibrations.names),
     )
 
 
@@ -112,7 +144,7 @@ def _files(folder: Path, report: Report) -> Iterator[_File]:
         if not (folder / kind).is_dir():
             continue
         for path in sorted((folder / kind).iterdir()):
-            if path.name.startswith("."):
+            if path.name.startswith(".") or path.suffix in _BESIDE:
                 continue
             if path.suffix == _SUFFIX:
                 yield _read(folder, f"{kind}/{path.name}")
@@ -199,6 +231,24 @@ def _refuse_unknown_accelerators(node_types: _Shelf[NodeType], accelerators: _Sh
     for name, node_type in node_types.entries.items():
         if node_type.accelerator and node_type.accelerator not in accelerators.entries:
             node_types.sections[name].refuse("accelerator", f"no accelerator is named {node_type.accelerator!r}")
+
+
+def _refuse_unknown_subjects(
+    prices: _Shelf[PublishedPrices], node_types: _Shelf[NodeType], accelerators: _Shelf[Accelerator]
+) -> None:
+    for name, published in prices.entries.items():
+        for key, each in published.rows():
+            if each.node_type is not None and each.node_type not in node_types.entries:
+                prices.sections[name].refuse(key, f"no node type is named {each.node_type!r}")
+            if each.accelerator is not None and each.accelerator not in accelerators.entries:
+                prices.sections[name].refuse(key, f"no accelerator is named {each.accelerator!r}")
+
+
+def _refuse_unknown_baselines(processes: _Shelf[Process]) -> None:
+    for name, process in processes.entries.items():
+        for each in process.improvements:
+            if each.baseline and each.baseline not in processes.entries:
+                processes.sections[name].refuse("improvements", f"no process is named {each.baseline!r}")
 
 
 def _revision(files: Iterable[_File]) -> str:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
+from service.catalogue.calibrations import Calibration
+from service.catalogue.compute_capabilities import ComputeCapability
 from service.catalogue.engines import Engine
 from service.catalogue.entries import Accelerator, Catalogue, Model, NodeType
 
@@ -53,6 +55,16 @@ def engine(catalogue: Catalogue, name: str) -> Engine:
     return _find("engine", name, catalogue.engines, catalogue.engine_names)
 
 
+def compute_capability(catalogue: Catalogue, name: str) -> ComputeCapability:
+    """The compute capability of that name ("9.0") or alias ("sm_90"). Raises ``UnknownName``."""
+    return _find("compute capability", name, catalogue.compute_capabilities, catalogue.compute_capability_names)
+
+
+def calibration(catalogue: Catalogue, name: str) -> Calibration:
+    """The calibration of the engine of that name or alias. Raises ``UnknownName``."""
+    return _find("calibrated engine", name, catalogue.calibrations, catalogue.calibration_names)
+
+
 def accelerator_by_product_label(catalogue: Catalogue, label: str) -> Accelerator:
     """The accelerator that a node label ``nvidia.com/gpu.product`` means.
 
@@ -65,6 +77,16 @@ def accelerator_by_product_label(catalogue: Catalogue, label: str) -> Accelerato
     whole = catalogue.accelerators_by_label.get(_PARTIAL_DEVICE.sub("", label).casefold())
     nearest = (whole,) if whole is not None else nearest_names(label, catalogue.accelerators_by_label)
     raise UnknownName("GPU product label", label, nearest)
+
+
+def accelerator_by_any_name(catalogue: Catalogue, name: str) -> Accelerator:
+    """The accelerator of that name, alias or GPU product label. Raises ``UnknownName``, for a part of a GPU with its reason."""
+    try:
+        return accelerator(catalogue, name)
+    except UnknownName:
+        if name.casefold() in catalogue.accelerators_by_label or _PARTIAL_DEVICE.search(name):
+            return accelerator_by_product_label(catalogue, name)
+        raise
 
 
 def nearest_names(name: str, names: Mapping[str, str]) -> tuple[str, ...]:

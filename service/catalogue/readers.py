@@ -1,6 +1,6 @@
 """What the keys of each kind of catalogue file mean: one reader an entry, from a ``Section`` to a frozen noun."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -65,7 +65,7 @@ def read_accelerator(section: Section) -> Accelerator:
         counted_unit=section.text("counted_unit"),
         status=section.choice("status", Status),
         peaks=tuple(_peaks(section)),
-        memory_bandwidth=section.figure("memory_bandwidth", "B/s"),
+        memory_bandwidth=section.optional_figure("memory_bandwidth", "B/s"),
         marketed_memory=section.figure("marketed_memory", "B"),
         usable_memory=section.optional_figure("usable_memory", "B"),
         framework_visible_memory=section.optional_figure("framework_visible_memory", "B"),
@@ -75,7 +75,7 @@ def read_accelerator(section: Section) -> Accelerator:
         l2_cache=section.optional_figure("l2_cache", "B"),
         max_power=section.optional_figure("max_power", "W"),
         gpu_product_labels=section.texts("gpu_product_labels"),
-        conflicts=tuple(_conflicts(section)),
+        conflicts=tuple(read_conflicts(section, CONFLICT_UNITS)),
         notes=section.texts("notes"),
     )
 
@@ -146,10 +146,11 @@ def _links(accelerator: Section) -> Iterator[Link]:
         yield link
 
 
-def _conflicts(accelerator: Section) -> Iterator[Conflict]:
-    for section in accelerator.sections("conflicts"):
+def read_conflicts(entry: Section, units: Mapping[str, str]) -> Iterator[Conflict]:
+    """The list ``conflicts`` of an entry; ``units`` are the fields that sources can disagree about, with their base unit."""
+    for section in entry.sections("conflicts"):
         field = section.text("field")
-        base_unit = CONFLICT_UNITS.get(field.partition(".")[0])
+        base_unit = units.get(field.partition(".")[0])
         if field and base_unit is None:
             section.refuse("field", f"unknown field {field!r}")
         figures = tuple(_figures(section, base_unit or "1"))

@@ -1,6 +1,20 @@
 """Pure maths, one topic a file. Importing the package registers every formula."""
 
-from service.formulas import attention, collectives, engine_memory, kv_cache, memory, roofline, transformer, utilization
+from service.formulas import (
+    attention,
+    collectives,
+    cost,
+    engine_memory,
+    fusion,
+    kv_cache,
+    memory,
+    memory_access,
+    occupancy,
+    roofline,
+    serving,
+    transformer,
+    utilization,
+)
 from service.formulas.registry import REGISTRY, Formula
 
 __all__ = [
@@ -8,10 +22,15 @@ __all__ = [
     "Formula",
     "attention",
     "collectives",
+    "cost",
     "engine_memory",
+    "fusion",
     "kv_cache",
     "memory",
+    "memory_access",
+    "occupancy",
     "roofline",
+    "serving",
     "transformer",
     "utilization",
 ]

@@ -56,6 +56,8 @@ class Device:
     notes: tuple[str, ...] = ()
     framework_visible_memory_bytes: float | None = None  # what a framework sees of the usable memory
     num_compute_units: float | None = None  # multiprocessors
+    architecture: str = ""  # as the catalogue names it; "" for an inline accelerator
+    name: str = ""  # in the catalogue
 
     def peak_dense(self, precision: str, asked_by: str) -> float:
         """Dense peak in FLOP/s; Unanswerable, naming the request field ``asked_by``, where none is known."""
@@ -81,8 +83,8 @@ class Device:
         if self.memory_bandwidth_bytes_per_second is None:
             raise Unanswerable(
                 "accelerator.inline.memory_bandwidth_bytes_per_second",
-                f"the memory bandwidth of {self.title} is not given",
-                "give it in bytes per second",
+                f"the memory bandwidth of {self.title} is not known",
+                "give it in bytes per second, with the accelerator inline",
             )
         return self.memory_bandwidth_bytes_per_second
 
@@ -110,10 +112,9 @@ def _used(name: str, figure: Figure, catalogue: Catalogue) -> UsedFigure:
 def catalogue_device(catalogue: Catalogue, entry: Accelerator) -> Device:
     """The catalogue's accelerator as a device."""
     memory = entry.usable_memory or entry.marketed_memory
-    figures = {
-        "memory_bandwidth": _used("memory_bandwidth", entry.memory_bandwidth, catalogue),
-        "usable_memory": _used("usable_memory", memory, catalogue),
-    }
+    figures = {"usable_memory": _used("usable_memory", memory, catalogue)}
+    if entry.memory_bandwidth:
+        figures["memory_bandwidth"] = _used("memory_bandwidth", entry.memory_bandwidth, catalogue)
     figures |= {
         f"peak_{peak.sparsity.value}.{peak.precision}": _used(
             f"peak_{peak.sparsity.value}.{peak.precision}", peak.figure, catalogue
@@ -127,7 +128,7 @@ def catalogue_device(catalogue: Catalogue, entry: Accelerator) -> Device:
         vendor=entry.vendor,
         peaks_dense={p.precision: p.figure.value for p in entry.peaks if p.sparsity is Sparsity.DENSE},
         peaks_sparse={p.precision: p.figure.value for p in entry.peaks if p.sparsity is not Sparsity.DENSE},
-        memory_bandwidth_bytes_per_second=entry.memory_bandwidth.value,
+        memory_bandwidth_bytes_per_second=entry.memory_bandwidth.value if entry.memory_bandwidth else None,
         usable_memory_bytes=memory.value,
         memory_basis=MemoryBasis.MEASURED if entry.usable_memory else MemoryBasis.MARKETED,
         links=tuple(
@@ -138,6 +139,8 @@ def catalogue_device(catalogue: Catalogue, entry: Accelerator) -> Device:
         notes=_notes(entry),
         framework_visible_memory_bytes=entry.framework_visible_memory.value if entry.framework_visible_memory else None,
         num_compute_units=entry.num_compute_units.value if entry.num_compute_units else None,
+        architecture=entry.architecture,
+        name=entry.name,
     )
 
 

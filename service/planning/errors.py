@@ -25,15 +25,17 @@ class InvalidRequest(PlanningError):
 
 
 class NotFound(PlanningError):
-    """The catalogue knows no such accelerator, model or node type."""
+    """The catalogue knows no such accelerator, model or node type. ``others``: further names of the request, unknown too."""
 
-    def __init__(self, field: str, kind: str, name: str, nearest: tuple[str, ...]) -> None:
+    def __init__(self, field: str, kind: str, name: str, nearest: tuple[str, ...], others: tuple["NotFound", ...] = ()) -> None:
         hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
-        super().__init__(f"{field}: the catalogue has no {kind} called {name!r}{hint}")
+        own = f"{field}: the catalogue has no {kind} called {name!r}{hint}"
+        super().__init__("; ".join((own, *map(str, others))))
         self.field = field
         self.kind = kind
         self.name = name
         self.nearest = nearest
+        self.others = others
 
 
 class Unanswerable(PlanningError):

@@ -22,6 +22,10 @@ _QUANTISED_ROLES = frozenset(
     }
 )
 _WHOLE_MODEL = frozenset({"fp32", "bf16", "fp16"})
+#: 4-bit floating point, as checkpoints of expert models use it: for feed-forward parts, with attention left in 16 bits
+#: (hf_quant_config.json of nvidia/DeepSeek-V3, MiniMax-M2.5, Kimi-K2.5, GLM-5 in NVFP4; gpt-oss in MXFP4).
+_FOUR_BIT_FLOATS = frozenset({"fp4", "nvfp4", "mxfp4"})
+_MIXERS = frozenset({Role.ATTENTION, Role.LINEAR_ATTENTION, Role.CROSS_ATTENTION})
 
 #: What a weight format is multiplied in where the request does not say. A tuple: the first that the device has.
 #: int4 is a weight-only format (AWQ, GPTQ): it is widened to 16 bits. mxfp4 is multiplied in fp4 where there are such units.
@@ -44,11 +48,14 @@ class StoredFormats:
 
     weights: str | None
     kv_cache: str
+    has_experts: bool = False
 
     def precision_of(self, tensor: Tensor) -> str:
         """The number format that a tensor is kept in."""
         if self.weights is None:
             return tensor.precision
+        if self.has_experts and self.weights in _FOUR_BIT_FLOATS and tensor.role in _MIXERS and tensor.num_matmul_parameters:
+            return "bf16"
         if self.weights in _WHOLE_MODEL or (tensor.role in _QUANTISED_ROLES and tensor.num_matmul_parameters > 0):
             return self.weights
         return tensor.precision
@@ -75,13 +82,17 @@ def stored_formats(architecture: Architecture, precision: Precision) -> tuple[St
     if asked is None:
         notes.append(f"weights as the checkpoint stores them ({native})")
     elif weights is not None and weights not in _WHOLE_MODEL and architecture.layer_kinds:
-        notes.append(f"{weights} weights: projections, MLP and experts; embeddings, lm_head, routers and norms as stored")
+        kept = "embeddings, lm_head, routers and norms as stored"
+        if architecture.experts is not None and weights in _FOUR_BIT_FLOATS:
+            notes.append(f"{weights} weights: experts and MLP, as such checkpoints do; attention in bf16; {kept}")
+        else:
+            notes.append(f"{weights} weights: projections, MLP and experts; {kept}")
     declared = architecture.kv_cache_precision
     kv_cache = precision.kv_cache or declared or "bf16"
     if precision.kv_cache is None:
         why = "as the checkpoint declares" if declared else "the engines' default; it does not follow the weights"
         notes.append(f"KV cache in {kv_cache} ({why})")
-    return StoredFormats(weights, kv_cache), tuple(notes)
+    return StoredFormats(weights, kv_cache, architecture.experts is not None), tuple(notes)
 
 
 @dataclass(frozen=True, slots=True)

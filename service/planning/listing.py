@@ -39,6 +39,7 @@ class Figure:
     basis: str
     sources: tuple[Source, ...]
     note: str
+    confidence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Conflict:
     chosen: str
     reason: str
     status: str
+    stated_figures: tuple[Figure, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class Accelerator:
     counted_unit: str
     status: str
     peaks: tuple[Peak, ...]
-    memory_bandwidth: Figure
+    memory_bandwidth: Figure | None
     marketed_memory: Figure
     usable_memory: Figure | None
     framework_visible_memory: Figure | None
@@ -92,6 +94,10 @@ class Accelerator:
     max_power: Figure | None
     gpu_product_labels: tuple[str, ...]
     conflicts: tuple[Conflict, ...]
+    num_compute_units: Figure | None
+    boost_clock: Figure | None
+    l2_cache: Figure | None
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +228,7 @@ class Lister:
             figure.basis.value,
             sources,
             figure.note or "",
+            figure.confidence.value if figure.confidence else "",
         )
 
     def _optional(self, figure: entries.Figure | None) -> Figure | None:
@@ -240,7 +247,7 @@ class Lister:
             counted_unit=entry.counted_unit,
             status=entry.status.value,
             peaks=tuple(Peak(p.precision, p.sparsity.value, self._figure(p.figure)) for p in entry.peaks),
-            memory_bandwidth=self._figure(entry.memory_bandwidth),
+            memory_bandwidth=self._optional(entry.memory_bandwidth),
             marketed_memory=self._figure(entry.marketed_memory),
             usable_memory=self._optional(entry.usable_memory),
             framework_visible_memory=self._optional(entry.framework_visible_memory),
@@ -250,12 +257,17 @@ class Lister:
             max_power=self._optional(entry.max_power),
             gpu_product_labels=entry.gpu_product_labels,
             conflicts=tuple(self._conflict(conflict) for conflict in entry.conflicts),
+            num_compute_units=self._optional(entry.num_compute_units),
+            boost_clock=self._optional(entry.boost_clock),
+            l2_cache=self._optional(entry.l2_cache),
+            notes=entry.notes,
         )
 
     def _conflict(self, conflict: entries.Conflict) -> Conflict:
         printed = tuple(self._printed(figure) for figure in conflict.figures)
         chosen = "" if conflict.chosen is None else self._printed(conflict.chosen)
-        return Conflict(conflict.field, printed, chosen, conflict.reason, conflict.status.value)
+        stated = tuple(map(self._figure, conflict.figures))
+        return Conflict(conflict.field, printed, chosen, conflict.reason, conflict.status.value, stated)
 
     def _printed(self, figure: entries.Figure) -> str:
         titles = ", ".join(self._sources[name].title for name in figure.sources)

@@ -1,9 +1,31 @@
 """The planner: one method a question, over one catalogue. Stateless: equal questions get equal answers, in any order."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from service.catalogue.entries import Catalogue
-from service.catalogue.lookup import UnknownName, accelerator, node_type
+from service.catalogue.lookup import UnknownName, accelerator_by_any_name, node_type
+from service.planning.claims.audit import audit_claim
+from service.planning.claims.requests import AuditClaimRequest
+from service.planning.claims.results import AuditClaimResponse
 from service.planning.decode import estimate_decode
 from service.planning.errors import NotFound
+from service.planning.kernels.fusion import analyze_fusion
+from service.planning.kernels.kernel_occupancy import compute_occupancy
+from service.planning.kernels.memory_access import analyze_memory_access
+from service.planning.kernels.requests import (
+    AnalyzeFusionRequest,
+    AnalyzeMemoryAccessRequest,
+    ComputeOccupancyRequest,
+    DrawRooflineRequest,
+)
+from service.planning.kernels.results import (
+    AnalyzeFusionResponse,
+    AnalyzeMemoryAccessResponse,
+    ComputeOccupancyResponse,
+    DrawRooflineResponse,
+)
+from service.planning.kernels.roofline import draw_roofline
 from service.planning.kv_memory import estimate_kv_memory
 from service.planning.listing import (
     GetAcceleratorResponse,
@@ -17,6 +39,7 @@ from service.planning.listing import (
 )
 from service.planning.model import find_model
 from service.planning.node_fit import fit_node
+from service.planning.price_listing import ListPricesRequest, ListPricesResponse, list_prices
 from service.planning.requests import (
     ComputeUtilizationRequest,
     EstimateDecodeRequest,
@@ -31,7 +54,14 @@ from service.planning.results import (
     EstimateKvMemoryResponse,
     FitNodeResponse,
 )
+from service.planning.serving.estimate import ServingEstimator
+from service.planning.serving.requests import EstimateServingRequest
+from service.planning.serving.results import EstimateServingResponse
+from service.planning.unknown_names import Question, all_unknown
 from service.planning.utilization import compute_utilization
+
+_QuestionT = TypeVar("_QuestionT", bound=Question)
+_AnswerT = TypeVar("_AnswerT")
 
 
 class Planner:
@@ -40,6 +70,7 @@ class Planner:
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         self.resolver = Resolver(catalogue)
+        self.serving = ServingEstimator(self.resolver)
         self._lister = Lister(catalogue)
 
     def warm_up(self) -> None:
@@ -49,19 +80,45 @@ class Planner:
 
     def estimate_decode(self, request: EstimateDecodeRequest) -> EstimateDecodeResponse:
         """The bound on a decode step."""
-        return estimate_decode(self.resolver, request)
+        return self._answered(estimate_decode, request)
 
     def estimate_kv_memory(self, request: EstimateKvMemoryRequest) -> EstimateKvMemoryResponse:
         """What weights and cache take and what fits."""
-        return estimate_kv_memory(self.resolver, request)
+        return self._answered(estimate_kv_memory, request)
 
     def fit_node(self, request: FitNodeRequest) -> FitNodeResponse:
         """Every legal shape over nodes, and the smallest that fits."""
-        return fit_node(self.resolver, request)
+        return self._answered(fit_node, request)
+
+    def estimate_serving(self, request: EstimateServingRequest) -> EstimateServingResponse:
+        """What an engine really serves, by its calibration."""
+        return self.serving.estimate_serving(request)
 
     def compute_utilization(self, request: ComputeUtilizationRequest) -> ComputeUtilizationResponse:
         """A run's utilisation on every basis."""
-        return compute_utilization(self.resolver, request)
+        return self._answered(compute_utilization, request)
+
+    def compute_occupancy(self, request: ComputeOccupancyRequest) -> ComputeOccupancyResponse:
+        """What an SM holds of a kernel, or of several."""
+        return compute_occupancy(self.catalogue, request)
+
+    def analyze_memory_access(self, request: AnalyzeMemoryAccessRequest) -> AnalyzeMemoryAccessResponse:
+        """What one load or store of a warp moves."""
+        return analyze_memory_access(request, self.catalogue.revision)
+
+    def analyze_fusion(self, request: AnalyzeFusionRequest) -> AnalyzeFusionResponse:
+        """Operators eager, fused, and fused into GEMMs."""
+        return analyze_fusion(self.resolver, request)
+
+    def draw_roofline(self, request: DrawRooflineRequest) -> DrawRooflineResponse:
+        """A roofline as data and as a picture."""
+        return draw_roofline(self.resolver, request)
+
+    def _answered(self, answer: Callable[[Resolver, _QuestionT], _AnswerT], request: _QuestionT) -> _AnswerT:
+        try:
+            return answer(self.resolver, request)
+        except NotFound as unknown:
+            raise all_unknown(self.catalogue, request, unknown) from None
 
     def list_accelerators(self, page: Page) -> ListAcceleratorsResponse:
         """A page of accelerators."""
@@ -69,11 +126,11 @@ class Planner:
         return ListAcceleratorsResponse(tuple(map(self._lister.accelerator, chosen)), token, self.catalogue.revision)
 
     def get_accelerator(self, name: str) -> GetAcceleratorResponse:
-        """An accelerator by name or alias."""
+        """An accelerator by name, alias or GPU product label."""
         try:
-            entry = accelerator(self.catalogue, name)
+            entry = accelerator_by_any_name(self.catalogue, name)
         except UnknownName as unknown:
-            raise NotFound("name", "accelerator", name, unknown.nearest) from None
+            raise NotFound("name", unknown.kind, name, unknown.nearest) from None
         return GetAcceleratorResponse(self._lister.accelerator(entry), self.catalogue.revision)
 
     def list_node_types(self, page: Page) -> ListNodeTypesResponse:
@@ -100,3 +157,11 @@ class Planner:
         entry = find_model(self.catalogue, name, "name")
         model = self._lister.model(entry, self.resolver.named_architecture(entry.name))
         return GetModelResponse(model, self.catalogue.revision)
+
+    def list_prices(self, request: ListPricesRequest) -> ListPricesResponse:
+        """A page of published prices."""
+        return list_prices(self.catalogue, request)
+
+    def audit_claim(self, request: AuditClaimRequest) -> AuditClaimResponse:
+        """Claims, each with its verdict."""
+        return audit_claim(self.catalogue, request)

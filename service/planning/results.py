@@ -216,6 +216,7 @@ class EngineMemory:
     statement: str
     budget: tuple[EngineBudgetLine, ...]
     stage_budgets: tuple[StageBudget, ...]  # of every pipeline stage, first to last
+    tightest_stage: int  # whose pool holds fewest sequences: all figures per device are of it
     kv_pool_bytes_per_device: float
     kv_pool_low_bytes_per_device: float
     kv_pool_high_bytes_per_device: float
@@ -274,6 +275,7 @@ class EstimateKvMemoryResponse:
     kv_cache_bytes: float
     weight_bytes: float
     weight_bytes_per_device: float
+    tightest_stage: int  # all figures per device are of it
     total_parameters: float
     active_parameters: float
     max_tokens: float | None
@@ -307,6 +309,7 @@ class FitCandidate:
     headroom_bytes_per_device: float
     weight_bytes_per_device: float
     cache_bytes_per_sequence_per_device: float
+    tightest_stage: int  # all figures per device are of it
     uneven_pipeline: bool
     partial_node: bool
     crosses_link_domain: bool

@@ -1,0 +1,1 @@
+"""Vendor claims: read from text or fields, held against the catalogue, and judged."""

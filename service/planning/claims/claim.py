@@ -1,0 +1,90 @@
+"""The nouns between reading a claim and judging it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.planning.claims.requests import Quantity
+
+
+class Kind(StrEnum):
+    """What a name in the catalogue names."""
+
+    ACCELERATOR = "accelerator"
+    NODE_TYPE = "node type"
+    PROCESS = "process"
+    DIE = "die"
+    EXPOSURE_FIELD = "exposure field"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Name:
+    """An entry of the catalogue."""
+
+    kind: Kind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """Where a text names something: its span, and all that the words can mean. No names: the words look like a product's."""
+
+    start: int
+    end: int
+    text: str
+    names: tuple[Name, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One way to read a printed number: its value in base units, and how far rounding may have moved it."""
+
+    value: float
+    half_step: float
+    remark: str = ""  # what was assumed, where this is not the plain way to read it
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A printed figure: every way to read it, the plain one first. ``is_lower_bound``: "more than", "over"."""
+
+    start: int
+    end: int
+    printed: str
+    unit: str
+    values: tuple[Value, ...]
+    sign: str = ""
+    is_lower_bound: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim as it was read.
+
+    ``per_device`` is what words like "per GPU" say; ``num_devices`` is a number of devices that is named.
+    ``baseline_precisions`` belong to the baseline of a ratio. ``is_joined``: speed and power of a process, claimed together.
+    """
+
+    text: str
+    subject: str = ""
+    names: tuple[Name, ...] = ()
+    quantity: Quantity | None = None
+    amount: Amount | None = None
+    precisions: tuple[str, ...] = ()
+    sparsity: str = ""
+    num_devices: int | None = None
+    per_device: bool = False
+    per_superchip: bool = False
+    direction: str = ""
+    link: str = ""
+    baseline: str = ""
+    baselines: tuple[Name, ...] = ()
+    baseline_precisions: tuple[str, ...] = ()
+    ratio_of: Quantity | None = None
+    is_joined: bool = False
+    is_usable: bool = False
+    is_dimension: bool = False
+    nearest: tuple[str, ...] = ()
+
+    def of(self, kind: Kind) -> tuple[str, ...]:
+        """The names of that kind that the subject can mean."""
+        return tuple(name.name for name in self.names if name.kind is kind)

@@ -1,0 +1,1 @@
+"""Fits the calibrations to measured runs and measures how right they are: ``make calibrate`` and ``make accuracy``."""
