@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --group build --universal --gene
 	--no-emit-find-links --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check lint types walls protos gen golden bench models lock clean
+.PHONY: help serve test check lint types walls protos gen golden bench models calibrate accuracy lock clean
 
 help: ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,10 +45,16 @@ golden: $(VENV)/.development ## Write the golden answers anew (commit them by th
 	$(BIN)/python -m pytest tests/golden --rewrite-golden
 
 bench: $(VENV)/.development ## Run what is measured rather than asserted: tests/benchmarks/
-	@set -e; for name in doors engine_memory; do echo "== $$name"; $(BIN)/python -m "tests.benchmarks.$$name"; done
+	@set -e; for name in derived_figures doors engine_memory serving; do echo "== $$name"; $(BIN)/python -m "tests.benchmarks.$$name"; done
 
 models: $(VENV)/.development ## Show every published configuration as it is read, beside an independent count
 	@$(BIN)/python -m tests.benchmarks.models
+
+calibrate: $(VENV)/.development ## Write specs/calibrations/ anew from the measured runs (some minutes)
+	$(BIN)/python -m tests.calibration.calibrate
+
+accuracy: $(VENV)/.development ## Show how far estimates lie from runs; DATA=file.csv for runs of your own
+	@$(BIN)/python -m tests.calibration.accuracy $(DATA)
 
 lock: $(VENV)/.created ## Resolve the dependencies anew and write both locks
 	$(PIP) install --quiet uv==$(UV_VERSION)

@@ -12,6 +12,10 @@ _DECIMAL: Final = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, 
 _BINARY: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 
 
+#: Currencies that a figure may be in, by their ISO 4217 codes. Each is a base unit of its own: none is turned into another.
+CURRENCIES: Final = ("USD", "EUR", "GBP", "JPY", "CNY", "CHF", "CAD", "AUD", "INR", "KRW", "SEK", "NOK", "DKK", "SGD")
+
+
 def _units() -> dict[str, tuple[str, float]]:
     units: dict[str, tuple[str, float]] = {"1": ("1", 1.0), "MHz": ("Hz", 1e6), "GHz": ("Hz", 1e9)}
     for prefix, factor in (_DECIMAL | _BINARY).items():
@@ -22,7 +26,8 @@ def _units() -> dict[str, tuple[str, float]]:
         units[f"{prefix}FLOPS"] = ("FLOP/s", factor)
         units[f"{prefix}OPS"] = ("FLOP/s", factor)
     units |= {"million": ("1", 1e6), "billion": ("1", 1e9), "trillion": ("1", 1e12)}
-    units |= {"W": ("W", 1.0), "kW": ("W", 1e3), "mm2": ("mm2", 1.0), "USD/h": ("USD/h", 1.0)}
+    units |= {"W": ("W", 1.0), "kW": ("W", 1e3), "mm": ("mm", 1.0), "mm2": ("mm2", 1.0), "percent": ("1", 0.01)}
+    units |= {f"{currency}/h": (f"{currency}/h", 1.0) for currency in CURRENCIES}
     return units
 
 

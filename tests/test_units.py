@@ -20,6 +20,8 @@ from service.units import BYTES_PER_ELEMENT, UNITS, in_base_units
         (671, "billion", "1", 671e9),
         (1, "trillion", "1", 1e12),
         (8, "1", "1", 8),
+        (26, "mm", "mm", 26),
+        (11, "percent", "1", 0.11),
     ],
 )
 def test_a_unit_reduces_to_its_base(value: float, unit: str, base_unit: str, expected: float) -> None:

@@ -30,7 +30,6 @@ COST_CLASSES: Final[Mapping[str, CostClass]] = MappingProxyType(
         "ComputeOccupancy": CostClass.POINT,
         "AnalyzeMemoryAccess": CostClass.POINT,
         "AnalyzeFusion": CostClass.POINT,
-        "AuditClaim": CostClass.POINT,
         # The catalogue lies in memory already.
         "ListAccelerators": CostClass.POINT,
         "GetAccelerator": CostClass.POINT,
@@ -38,12 +37,17 @@ COST_CLASSES: Final[Mapping[str, CostClass]] = MappingProxyType(
         "GetModel": CostClass.POINT,
         "ListNodeTypes": CostClass.POINT,
         "GetNodeType": CostClass.POINT,
+        "ListPrices": CostClass.POINT,
         # Every node type times every parallel shape, or every accelerator, or a whole cluster: 0.5 ms and up.
         "FitNode": CostClass.SEARCH,
         "PlanFleet": CostClass.SEARCH,
         "CompareAccelerators": CostClass.SEARCH,
         "SimulatePlacement": CostClass.SEARCH,
         "SweepDecode": CostClass.SEARCH,
+        # Several decode estimates, or a graph of operators, and a picture of them.
+        "DrawRoofline": CostClass.SEARCH,
+        # Up to fifty claims, each held against every basis of a family of accelerators: 0.3 ms a claim.
+        "AuditClaim": CostClass.SEARCH,
     }
 )
 

@@ -94,8 +94,15 @@ def _plausible_value(field: FieldDescriptor, rules: FieldRules) -> st.SearchStra
     if is_map(field):
         keys = st.sampled_from(rules.keys.choices if rules.keys else ("a",))
         return st.dictionaries(keys, _plausible_value(value_of(field), rules.values or FieldRules()), max_size=4)
+    if field.is_repeated:
+        each = _plausible(field.message_type) if field.message_type is not None else _plausible_scalar(field, FieldRules())
+        return st.lists(each, max_size=min(rules.max_items or 6, 6))
     if field.message_type is not None:
         return _plausible(field.message_type)
+    return _plausible_scalar(field, rules)
+
+
+def _plausible_scalar(field: FieldDescriptor, rules: FieldRules) -> st.SearchStrategy[Any]:
     if field.enum_type is not None:
         return st.sampled_from([value.name for value in field.enum_type.values if value.number])
     if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
@@ -112,6 +119,10 @@ def _plausible_value(field: FieldDescriptor, rules: FieldRules) -> st.SearchStra
 def _plausible_text(field: FieldDescriptor, rules: FieldRules) -> st.SearchStrategy[str]:
     if rules.choices:
         return st.sampled_from(rules.choices)
+    if field.name == "compute_capability":
+        return st.sampled_from([*_CATALOGUE.compute_capability_names, "6.1"])
+    if field.name == "resource_usage_text":
+        return st.sampled_from(["", "ptxas info : Used 40 registers, used 1 barriers, 512 bytes smem", "nothing of the kind"])
     if field.name.endswith("_dtype"):
         return st.sampled_from(["auto", "fp8", "fp8_e4m3", "bfloat16", "float32", "fp7"])
     holder = field.containing_type
@@ -157,11 +168,21 @@ def _fill_carelessly(draw: st.DrawFn, message: Message) -> None:
             for _ in range(draw(st.integers(0, 2))):
                 key = draw(st.sampled_from(["bf16", "fp8", "x", ""]))
                 getattr(message, field.name)[key] = draw(_careless_scalar(value_of(field), FieldRules()))
+        elif field.is_repeated:
+            _fill_list_carelessly(draw, getattr(message, field.name), field)
         elif field.message_type is not None:
             getattr(message, field.name).SetInParent()
             _fill_carelessly(draw, getattr(message, field.name))
         else:
             setattr(message, field.name, draw(_careless_scalar(field, field_rules(field))))
+
+
+def _fill_list_carelessly(draw: st.DrawFn, items: Any, field: FieldDescriptor) -> None:
+    for _ in range(draw(st.integers(0, 3))):
+        if field.message_type is not None:
+            _fill_carelessly(draw, items.add())
+        else:
+            items.append(draw(_careless_scalar(field, FieldRules())))
 
 
 def _careless_scalar(field: FieldDescriptor, rules: FieldRules) -> st.SearchStrategy[Any]:

@@ -30,12 +30,17 @@ CONFIG = {
     "rope_theta": 500000.0,
 }
 
+PTXAS = "ptxas info : Compiling entry function 'k' for 'sm_90'\nptxas info : Used 40 registers, used 1 barriers, 64 bytes smem"
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     *((rpc, examples.REQUESTS[rpc]) for rpc in POSTED),
     ("EstimateDecode", {"model": {"dense": DENSE}, "accelerator": H100, "batch_size": 128, "context_tokens": 4096}),
     ("EstimateDecode", {"model": {"dense": {"num_parameters": 7e9}}, "accelerator": {"inline": INLINE}}),
     ("EstimateDecode", {"model": {"hf_config": CONFIG}, "accelerator": H100, "context_tokens": 100, "explain": True}),
     ("EstimateKvMemory", {"model": {"dense": DENSE}, "accelerator": H100, "context_tokens": 8, "explain": True}),
+    ("ComputeOccupancy", {"threads_per_block": 96, "resource_usage_text": PTXAS, "blocks_per_cluster": 2, "explain": True}),
+    ("AnalyzeMemoryAccess", {"addresses_bytes": [0, 128, 4096], "active_mask": "0x5", "explain": True}),
+    ("AnalyzeMemoryAccess", {"structure": {"struct_bytes": 24, "field_offset_bytes": 8}, "element_bytes": 8}),
+    ("DrawRoofline", {"own": {"accelerator": H100, "points": [{"arithmetic_intensity_flops_per_byte": 0.5}]}}),
     ("FitNode", {"model": {"dense": DENSE}, "accelerator": H100, "devices_per_node": 4, "context_tokens": 8}),
     (
         "ComputeUtilization",
@@ -119,6 +124,6 @@ def test_zero_and_false_are_printed_and_absent_messages_left_out(doors: Doors) -
     answer = doors.post("EstimateDecode", examples.REQUESTS["EstimateDecode"] | {"parallelism": {"tensor": 8}}).json()
     assert "shortfall" not in answer
     assert "explanation" not in answer
-    single = doors.post("EstimateDecode", QUESTIONS[4][1]).json()
+    single = doors.post("EstimateDecode", QUESTIONS[len(POSTED)][1]).json()
     assert 0.0 == single["bound"]["interconnect_seconds"]
     assert False is single["fits"]

@@ -207,7 +207,13 @@ def test_a_query_that_cannot_be_taken_apart_is_400(doors: Doors, query: str) -> 
 
 def test_the_name_in_the_path_cannot_be_given_again(doors: Doors) -> None:
     refusal = refusal_in(doors.http.get("/v1/models/llama-3.1-8b?name=mixtral-8x7b"))
-    assert {"name"} == refusal.violations.keys()
+    assert {"name": "it stands in the path already; leave it out of the query"} == refusal.violations
+    assert "name: it stands in the path already; leave it out of the query" == refusal.message
+
+
+def test_where_no_field_is_taken_none_is_listed(doors: Doors) -> None:
+    refusal = refusal_in(doors.http.get("/v1/models/llama-3.1-8b?zzz=1"))
+    assert {"zzz": "there is no such field; none is taken here"} == refusal.violations
 
 
 def test_the_pages(doors: Doors) -> None:

@@ -1,5 +1,6 @@
 """Every row of the error table, on both doors: the same code, words and details, and nothing that is no refusal."""
 
+import json
 from typing import Any
 
 import grpc
@@ -9,6 +10,7 @@ from google.protobuf.message import Message
 
 from service.api import examples
 from tests.api.asking import BY_NAME, POSTED, Doors, Refusal, message_of, refusal_in, refusal_of
+from tests.architectures.published import configurations
 from tonnage.v1 import capacity_service_pb2 as pb
 
 DECODE = examples.REQUESTS["EstimateDecode"]
@@ -122,6 +124,29 @@ def test_unknown_names_come_with_the_nearest(doors: Doors, rpc: str, question: d
     assert near in refusal.violations[field]
 
 
+ALL_UNKNOWN = [
+    ("EstimateDecode", decode(model={"name": "llama"}, accelerator={"name": "h100"}), ("model", "accelerator")),
+    ("ComputeUtilization", utilization(model={"name": "x"}, accelerator={"name": "y"}), ("model", "accelerator")),
+    (
+        "EstimateKvMemory",
+        {"model": {"name": "x"}, "accelerator": {"name": "y"}, "engine": {"name": "z"}, "context_tokens": 8},
+        ("model", "accelerator", "engine"),
+    ),
+    ("FitNode", {"model": {"name": "x"}, "node": {"name": "y"}, "context_tokens": 8}, ("model", "node")),
+    ("EstimateDecode", decode(model=dense(), accelerator={"name": "y"}), ("accelerator",)),
+]
+
+
+@pytest.mark.parametrize(("rpc", "question", "specs"), ALL_UNKNOWN, ids=lambda value: str(value)[:40])
+def test_all_unknown_names_are_said_at_once(doors: Doors, rpc: str, question: dict[str, Any], specs: tuple[str, ...]) -> None:
+    refusal = both(doors, rpc, question)
+    assert ("NOT_FOUND", 404, "NAME_NOT_FOUND") == (refusal.code, refusal.http_status, refusal.reason)
+    assert [f"{spec}.name" for spec in specs] == list(refusal.violations)
+    assert f"{specs[0]}.name" == refusal.metadata["field"]
+    for spec in specs:
+        assert f"{spec}.name: the catalogue has no" in refusal.message
+
+
 @pytest.mark.parametrize("rpc", ["GetAccelerator", "GetNodeType", "GetModel"])
 def test_an_unknown_entry_is_not_found_at_its_path(doors: Doors, rpc: str) -> None:
     refusal = refusal_in(doors.http.get(BY_NAME[rpc].http.template.partition("{")[0] + "h100"))
@@ -156,12 +181,20 @@ def test_numbers_that_are_not_finite_are_refused_over_grpc(doors: Doors, number:
     assert {"memory_utilization_ratio", "model.dense.num_parameters"} == refusal.violations.keys()
 
 
-def test_a_config_with_a_number_that_is_not_finite_is_refused_over_grpc(doors: Doors) -> None:
-    request = pb.EstimateDecodeRequest(context_tokens=8)
-    request.accelerator.name = "h100-sxm"
-    request.model.hf_config["rope_scaling"] = {"factors": [1.0, float("inf")]}
-    refusal = _refused(doors, "EstimateDecode", request)
-    assert {"model.hf_config.rope_scaling.factors[1]"} == refusal.violations.keys()
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("key", ["hidden_size", "mamba_head_dim"])
+def test_a_number_that_is_not_finite_is_refused_where_a_config_is_read(doors: Doors, key: str, number: float) -> None:
+    config = configurations()["nvidia/Nemotron-H-56B-Base-8K"] | {key: number}
+    question = {"accelerator": {"name": "h100-sxm"}, "context_tokens": 8}
+    body = json.dumps(question | {"model": {"hf_config": config}}).encode()
+    over_rest = refusal_in(doors.post_bytes("EstimateKvMemory", body))
+    request = message_of("EstimateKvMemory", question)
+    assert isinstance(request, pb.EstimateKvMemoryRequest)
+    request.model.hf_config.update(config)
+    over_grpc = _refused(doors, "EstimateKvMemory", request)
+    expected = {f"model.hf_config.{key}": f"a whole number is expected, not {number}; give a whole number"}
+    assert ("INVALID_ARGUMENT", expected) == (over_rest.code, over_rest.violations)
+    assert over_rest.without_status() == over_grpc.without_status()
 
 
 def test_an_enum_value_that_nobody_named_is_refused_over_grpc(doors: Doors) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from service.catalogue.compute_capabilities import ComputeCapability
 from service.catalogue.engines import Engine
 from service.catalogue.entries import (
     Accelerator,
@@ -18,9 +19,11 @@ from service.catalogue.entries import (
     Sparsity,
     Status,
 )
+from service.catalogue.prices import PublishedPrices
+from service.catalogue.processes import ExposureField, Process
 from service.units import UNITS, in_base_units
 
-Entry = Accelerator | NodeType | Model | Engine
+Entry = Accelerator | NodeType | Model | Engine | PublishedPrices | ComputeCapability | Process | ExposureField
 
 
 def figures(entry: Entry) -> Iterator[Figure]:
@@ -35,10 +38,20 @@ def figures(entry: Entry) -> Iterator[Figure]:
         yield from (figure for conflict in entry.conflicts for figure in conflict.figures)
     if isinstance(entry, Engine):
         yield from (each.figure for each in entry.figures)
+    if isinstance(entry, PublishedPrices):
+        yield from (each.amount_per_hour for each in entry.prices)
+    if isinstance(entry, ComputeCapability):
+        yield from entry.shared_memory_carveouts
+    if isinstance(entry, Process):
+        yield from (each.figure for each in entry.improvements)
+        yield from (figure for die in entry.dies for figure in (die.area, die.num_transistors))
+    if isinstance(entry, Process | ExposureField):
+        yield from (figure for conflict in entry.conflicts for figure in conflict.figures)
 
 
 def every_entry(catalogue: Catalogue) -> list[Entry]:
-    kinds = (catalogue.accelerators, catalogue.node_types, catalogue.models, catalogue.engines)
+    plain = (catalogue.accelerators, catalogue.node_types, catalogue.models, catalogue.engines, catalogue.prices)
+    kinds = (*plain, catalogue.compute_capabilities, catalogue.processes, catalogue.exposure_fields)
     return [entry for entries in kinds for entry in entries.values()]
 
 
@@ -52,6 +65,11 @@ def sparse(accelerator: Accelerator, precision: str) -> float:
     peak = accelerator.peak_sparse(precision)
     assert peak is not None
     return peak.figure.value
+
+
+def bandwidth(accelerator: Accelerator) -> float:
+    assert accelerator.memory_bandwidth is not None
+    return accelerator.memory_bandwidth.value
 
 
 def conflict(accelerator: Accelerator, field: str) -> Conflict:
@@ -73,7 +91,7 @@ def test_every_figure_is_sourced_and_in_base_units(catalogue: Catalogue) -> None
 def test_every_source_is_named_by_something(catalogue: Catalogue) -> None:
     named = {source for entry in every_entry(catalogue) for figure in figures(entry) for source in figure.sources}
     for entry in every_entry(catalogue):
-        named.update(entry.sources if isinstance(entry, NodeType | Model) else ())
+        named.update(entry.sources if isinstance(entry, NodeType | Model | Process) else ())
         named.update(*(each.sources for each in entry.behaviours) if isinstance(entry, Engine) else ())
     assert catalogue.sources.keys() == named
 
@@ -124,9 +142,10 @@ def test_sparsity_never_slows_a_peak_and_wider_formats_are_never_faster(catalogu
 
 def test_what_is_preliminary_says_so(catalogue: Catalogue) -> None:
     names = {each.name for each in catalogue.accelerators.values() if each.status is Status.PRELIMINARY}
-    assert {"b100", "rubin", "mi455x"} == names
+    assert {"b100", "rubin", "rubin-cpx", "mi455x"} == names
     for name in names:
-        assert catalogue.accelerators[name].memory_bandwidth.basis is Basis.PRELIMINARY
+        bandwidth = catalogue.accelerators[name].memory_bandwidth
+        assert bandwidth is None or bandwidth.basis is Basis.PRELIMINARY
         assert {Basis.PRELIMINARY, Basis.DERIVED} >= {peak.figure.basis for peak in catalogue.accelerators[name].peaks}
 
 
@@ -134,7 +153,7 @@ def test_h100_sxm(catalogue: Catalogue) -> None:
     h100 = catalogue.accelerators["h100-sxm"]
     assert pytest.approx(989.4e12) == dense(h100, "bf16")
     assert pytest.approx(1978.9e12) == sparse(h100, "bf16")
-    assert pytest.approx(3.352e12) == h100.memory_bandwidth.value
+    assert pytest.approx(3.352e12) == bandwidth(h100)
     assert h100.usable_memory is not None
     assert 81559 * 2**20 == h100.usable_memory.value
     assert 80e9 == h100.marketed_memory.value
@@ -161,8 +180,8 @@ def test_c2_a_gb300_rack_is_4_to_3_at_fp4(catalogue: Catalogue) -> None:
 
 def test_c3_the_h100_with_3_9_terabytes_a_second_is_the_nvl(catalogue: Catalogue) -> None:
     nvl, sxm = catalogue.accelerators["h100-nvl"], catalogue.accelerators["h100-sxm"]
-    assert (3.9e12, 94e9) == (nvl.memory_bandwidth.value, nvl.marketed_memory.value)
-    assert pytest.approx(3.35e12, rel=1e-3) == sxm.memory_bandwidth.value
+    assert (3.9e12, 94e9) == (bandwidth(nvl), nvl.marketed_memory.value)
+    assert pytest.approx(3.35e12, rel=1e-3) == bandwidth(sxm)
     assert [(2, 300e9), (None, 64e9)] == [(link.num_devices_in_domain, link.bandwidth_one_way.value) for link in nvl.links]
 
 
@@ -193,7 +212,7 @@ def test_c6_both_bandwidths_of_rubin_are_shown(catalogue: Catalogue) -> None:
 def test_c7_peak_grew_120_fold_and_bandwidth_9_fold(catalogue: Catalogue) -> None:
     v100, gb300 = catalogue.accelerators["v100-sxm2-32"], catalogue.accelerators["gb300"]
     assert pytest.approx(120) == dense(gb300, "fp4") / dense(v100, "fp16")
-    assert pytest.approx(8.9, abs=0.05) == gb300.memory_bandwidth.value / v100.memory_bandwidth.value
+    assert pytest.approx(8.9, abs=0.05) == bandwidth(gb300) / bandwidth(v100)
 
 
 def test_what_a_part_does_not_have_is_absent(catalogue: Catalogue) -> None:
@@ -202,6 +221,8 @@ def test_what_a_part_does_not_have_is_absent(catalogue: Catalogue) -> None:
         assert catalogue.accelerators[name].peak_dense(precision) is None
     assert () == catalogue.accelerators["mi355x"].links
     assert catalogue.accelerators["h200-nvl"].usable_memory is None
+    assert catalogue.accelerators["rubin-cpx"].memory_bandwidth is None
+    assert () == catalogue.accelerators["rubin-cpx"].peaks
 
 
 def test_four_bit_peaks_name_their_format(catalogue: Catalogue) -> None:
@@ -231,7 +252,8 @@ def test_declared_parameters(catalogue: Catalogue, name: str, total: float, acti
 
 def test_a_mixture_of_experts_declares_what_is_active(catalogue: Catalogue) -> None:
     for model in catalogue.models.values():
-        experts = any("experts" in key for key in (*model.hf_config, *text_config(model)))
+        merged = {**model.hf_config, **text_config(model)}
+        experts = any(value for key, value in merged.items() if "experts" in key)  # null where the family can have them
         declared = model.declared_active_parameters
         assert experts == (declared is not None), model.name
         assert declared is None or declared.value < model.declared_parameters.value

@@ -38,7 +38,9 @@ def test_the_same_content_has_the_same_revision_wherever_it_is(good: Path, copy:
     assert load(good).revision == load(copy).revision
 
 
-@pytest.mark.parametrize("file", ["sources.yaml", "accelerators/alpha.yaml", "nodes/alpha-node.yaml", "models/tiny.yaml"])
+@pytest.mark.parametrize(
+    "file", ["sources.yaml", "accelerators/alpha.yaml", "nodes/alpha-node.yaml", "models/tiny.yaml", "prices/vendor.yaml"]
+)
 def test_one_byte_changes_the_revision(file: str, good: Path, copy: Path) -> None:
     path = copy / file
     path.write_bytes(path.read_bytes() + b"\n")
@@ -119,9 +121,10 @@ def test_entries_can_be_keys(catalogue: Catalogue) -> None:
 
 
 def test_the_shipped_catalogue_is_complete(catalogue: Catalogue) -> None:
-    assert len(catalogue.accelerators) >= 59
+    assert len(catalogue.accelerators) >= 60
+    assert len(catalogue.processes) >= 16
     assert len(catalogue.node_types) >= 97
-    assert len(catalogue.models) >= 25
+    assert len(catalogue.models) >= 118
 
 
 def test_loading_is_fast(repository_root: Path) -> None:

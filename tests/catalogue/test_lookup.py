@@ -30,6 +30,36 @@ def test_a_model_by_name_or_repository(name: str, catalogue: Catalogue) -> None:
     assert "llama-3.1-70b" == model(catalogue, name).name
 
 
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("llama2-7b", "llama-2-7b"),
+        ("llama2-70b", "llama-2-70b"),
+        ("llama3-8b", "llama-3-8b"),
+        ("llama3-70b", "llama-3-70b"),
+        ("llama3-405b", "llama-3.1-405b"),
+        ("meta-llama/Llama-2-7b-hf", "llama-2-7b"),
+        ("meta-llama/Llama-3.3-70B-Instruct", "llama-3.1-70b"),
+        ("MiniMaxAI/MiniMax-M2.5", "minimax-m2.5"),
+        ("nvidia/MiniMax-M2.5-NVFP4", "minimax-m2.5-nvfp4"),
+        ("Qwen/Qwen3.5-397B-A17B", "qwen3.5-397b-a17b"),
+        ("deepseek-ai/DeepSeek-V3-0324", "deepseek-v3"),
+        ("zai-org/GLM-5.2", "glm-5.2"),
+    ],
+)
+def test_models_by_what_callers_write(asked: str, found: str, catalogue: Catalogue) -> None:
+    assert found == model(catalogue, asked).name
+
+
+@pytest.mark.parametrize("name", ["H100-SXM", "H200-SXM", "B200", "GB200", "B300", "MI300X", "MI355X", "A100-SXM-80"])
+def test_accelerators_by_what_callers_write(name: str, catalogue: Catalogue) -> None:
+    assert name.lower() == accelerator(catalogue, name).name
+
+
+def test_a100_sxm_alone_is_the_one_of_80_gb(catalogue: Catalogue) -> None:
+    assert "a100-sxm-80" == accelerator(catalogue, "A100-SXM").name
+
+
 @pytest.mark.parametrize("name", ["aws-p5.48xlarge", "p5.48xlarge", "P5.48XLARGE"])
 def test_a_node_type_by_name_or_the_providers_own(name: str, catalogue: Catalogue) -> None:
     assert "aws-p5.48xlarge" == node_type(catalogue, name).name
@@ -55,8 +85,8 @@ def test_a_name_of_three_products_is_none_of_them(catalogue: Catalogue) -> None:
 def test_a_misspelt_name_is_offered_the_nearest(catalogue: Catalogue) -> None:
     assert "mi300x" == unknown("mi300-x ", catalogue)[0]
     assert "h100-sxm" == unknown("h100 sxm", catalogue)[0]
-    with pytest.raises(UnknownName, match=r"no model is named 'llama3-70b'; the nearest are llama-3\.1-70b") as caught:
-        model(catalogue, "llama3-70b")
+    with pytest.raises(UnknownName, match=r"no model is named 'llama31-70b'; the nearest are llama-3\.1-70b") as caught:
+        model(catalogue, "llama31-70b")
     assert "llama-3.1-70b" == caught.value.nearest[0]
 
 

@@ -102,6 +102,57 @@ SEVEN_BILLION_TENSORRT_LLM = """\
 [TensorRT-LLM][INFO] [MemUsageChange] Allocated 63.44 GiB for max tokens in paged KV cache (259840).
 """
 
+GPT_OSS_SGLANG = """\
+[2026-05-10 10:00:00] SGLang version 0.5.10
+[2026-05-10 10:00:00] server_args=ServerArgs(model_path='openai/gpt-oss-20b', context_length=None, tp_size=1, dp_size=1)
+[2026-05-10 10:00:10] Load weight begin. avail mem=78.60 GB
+[2026-05-10 10:00:40] Load weight end. type=GptOssForCausalLM, quant=mxfp4, avail mem=64.00 GB, mem usage=14.60 GB.
+[2026-05-10 10:00:40] Use sliding window memory pool. full_layer_tokens=1710, swa_layer_tokens=1368
+[2026-05-10 10:00:41] KV Cache is allocated. #tokens: 1368, K size: 0.02 GB, V size: 0.02 GB
+[2026-05-10 10:00:41] KV Cache is allocated. #tokens: 1710, K size: 0.03 GB, V size: 0.03 GB
+[2026-05-10 10:00:41] SWAKVPool mem usage: 0.10 GB, swa size: 1368, full size: 1710
+[2026-05-10 10:01:00] max_total_num_tokens=1710, chunked_prefill_size=8192, max_running_requests=48, context_len=131072
+"""
+
+NEMOTRON_SGLANG = """\
+[2026-09-09 11:57:18] server_args=ServerArgs(model_path='nvidia/NVIDIA-Nemotron-Nano-9B-v2', tp_size=1)
+[2026-09-09 11:57:18] Mamba Cache is allocated. max_mamba_cache_size: 48, conv_state size: 0.09GB, ssm_state size: 6.46GB \
+intermediate_ssm_state_cache size: 1.00GB intermediate_conv_window_cache size: 0.25GB
+[2026-09-09 11:57:18] KV Cache is allocated. #tokens: 2618868, K size: 19.98 GB, V size: 19.98 GB
+[2026-09-09 11:57:27] max_total_num_tokens=2618868, chunked_prefill_size=-1, max_prefill_tokens=16384, \
+max_running_requests=48, context_len=16384, available_gpu_mem=13.38 GB
+"""
+
+SHORTENED_TENSORRT_LLM = """\
+[TensorRT-LLM] TensorRT-LLM version: 0.16.0
+[TensorRT-LLM][INFO] TRTGptModel maxBatchSize: 64
+[TensorRT-LLM][INFO] TRTGptModel maxSequenceLen: 32768
+[TensorRT-LLM][INFO] TRTGptModel maxNumTokens: 8192
+[TensorRT-LLM][INFO] Memory usage when calculating max tokens in paged kv cache: total: 22.18 GiB, available: 1.42 GiB
+[TensorRT-LLM][INFO] Number of blocks in KV cache primary pool: 82
+[TensorRT-LLM][WARNING] maxAttentionWindow and maxSequenceLen are too large for at least one sequence to fit in kvCache. \
+they are reduced to 5185
+[TensorRT-LLM][WARNING] maxInputLen is reduced to 5184
+[TensorRT-LLM][INFO] Number of tokens per block: 64.
+[TensorRT-LLM][INFO] [MemUsageChange] Allocated 1.28 GiB for max tokens in paged KV cache (5248).
+"""
+
+PYTORCH_TENSORRT_LLM = """\
+[TensorRT-LLM] TensorRT LLM version: 1.2.0rc2
+[TensorRT-LLM][INFO] Max KV cache blocks per sequence: 4096 [window size=131072], tokens per block=32, primary blocks=259, \
+secondary blocks=0
+[TensorRT-LLM][INFO] [MemUsageChange] Allocated 0.56 GiB for max tokens in paged KV cache (8288).
+[12/20/2025-04:21:51] [TRT-LLM] [I] Memory used after loading model weights (inside torch) in memory usage profiling: 63.50 GiB
+[12/20/2025-04:21:51] [TRT-LLM] [I] Peak memory during memory usage profiling (torch + non-torch): 113.65 GiB, available KV \
+cache memory when calculating max tokens: 5.95 GiB, fraction is set 0.9, kv size is 73728. device total memory 119.70 GiB, , \
+tmp kv_mem 0.56 GiB
+[12/20/2025-04:21:51] [TRT-LLM] [I] Estimated max memory in KV cache : 5.95 GiB
+[TRT-LLM] [W] Attention window size 131072 exceeds upper bound 86720 for available blocks. Reducing to 86720.
+[TensorRT-LLM][INFO] Max KV cache blocks per sequence: 2710 [window size=86720], tokens per block=32, primary blocks=2710, \
+secondary blocks=0
+[TensorRT-LLM][INFO] [MemUsageChange] Allocated 5.95 GiB for max tokens in paged KV cache (86720).
+"""
+
 NOTHING = """\
 2026-01-01 nginx: ready for connections
 GET /healthz 200

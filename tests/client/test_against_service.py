@@ -1,12 +1,14 @@
 """The clients and the command line against the real service: one question, one answer, whichever way it is asked."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from google.protobuf import json_format
 
+from tests.architectures.published import configurations
 from tests.client.conftest import Run
 from tests.service_process import RunningService
 from tonnage import AsyncClient, Client, DenseModel, InlineAccelerator, InvalidRequest, NotFound, Unanswerable
@@ -151,6 +153,9 @@ QUESTIONS = [
     (("accelerators",), "/v1/accelerators?page_size=500", None),
     (("models",), "/v1/models?page_size=500", None),
     (("nodes",), "/v1/nodes?page_size=500", None),
+    (("prices",), "/v1/prices?page_size=500", None),
+    (("prices", "--accelerator", "h100-sxm", "--term", "spot"), "/v1/prices?accelerator=h100-sxm&term=SPOT", None),
+    (("prices", "no-such-node"), "/v1/prices?node_type=no-such-node", None),
     (("accelerators", "show", "h100-sxm"), "/v1/accelerators/h100-sxm", None),
     (("models", "show", "meta-llama/Llama-3.1-70B"), "/v1/models/meta-llama/Llama-3.1-70B", None),
     (("models", "show", "no-such-model"), "/v1/models/no-such-model", None),
@@ -214,3 +219,15 @@ def test_exit_codes_of_the_real_service(run_for_real: Run) -> None:
     assert Exit.NOT_FOUND == run_for_real("models", "show", "no-such-model")[0]
     assert Exit.BAD_REQUEST == run_for_real("decode", "llama-3.1-70b", "h100-sxm", "--batch-size", "-1")[0]
     assert Exit.UNANSWERABLE == run_for_real("decode", "a100-sxm-80", "--num-parameters", "7e9", "--compute", "fp4")[0]
+
+
+def test_a_published_config_with_infinity_is_answered(run_for_real: Run, tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(configurations()["nvidia/Nemotron-H-56B-Base-8K"]))
+    assert "Infinity" in config.read_text()
+
+    code, shown, _ = run_for_real("kv", "h200-sxm", "--config", str(config), "--tp", "8", "--context-tokens", "8192", "--json")
+
+    assert Exit.ANSWERED == code
+    # 10 of 118 layers attend: 8 KV heads of 128, keys and values at 16 bits.
+    assert 10 * 8 * 128 * 2 * 2 == json.loads(shown)["kv_bytes_per_token"]

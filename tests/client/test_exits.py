@@ -167,7 +167,7 @@ def test_a_defect_of_ours_is_a_line_and_no_traceback(run: Run, monkeypatch: pyte
     assert "tonnage: unexpected ZeroDivisionError: of ours\n" == said
 
 
-@pytest.mark.parametrize("command", ["decode", "kv", "fit", "mfu", "explain-log", "accelerators", "models", "nodes"])
+@pytest.mark.parametrize("command", ["decode", "kv", "fit", "mfu", "explain-log", "accelerators", "models", "nodes", "prices"])
 def test_every_command_has_help_with_an_example(run: Run, command: str) -> None:
     code, shown, _ = run(command, "--help")
 
@@ -180,3 +180,24 @@ def test_exit_codes_are_documented(run: Run) -> None:
     _, shown, _ = run("--help")
 
     assert [str(int(code)) for code in Exit] == re.findall(r"^    (\d)  ", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", ["decode", "kv"])
+def test_a_file_in_place_of_a_name_is_told_where_it_goes(run: Run, tmp_path: Path, command: str) -> None:
+    config = tmp_path / "config.json"
+    context = ("--context-tokens", "8")
+    for name, hint in ((config, config), (tmp_path, config)):  # before it exists, too
+        for given in ((str(name), "h100-sxm"), ("h100-sxm", "--model", str(name))):
+            code, _, said = run(command, *given, *context)
+            assert Exit.BAD_REQUEST == code
+            assert f"--config {hint}" in said
+
+
+def test_an_unknown_model_is_told_how_to_be_given(run: Run, scripted: ScriptedServer) -> None:
+    info = error_details_pb2.ErrorInfo(reason="NAME_NOT_FOUND", metadata={"kind": "model", "name": "m", "nearest": ""})
+    scripted.script["EstimateDecode"] = fails(made_status(grpc.StatusCode.NOT_FOUND, "no model m", info))
+
+    code, _, said = run("decode", "m", "h100-sxm")
+
+    assert Exit.NOT_FOUND == code
+    assert "given by its config.json, with --config" in said

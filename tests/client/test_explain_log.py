@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.architectures.published import configurations
 from tests.client import startup_logs
 from tests.client.conftest import Run
 from tonnage.cli.exits import Exit
@@ -159,6 +160,46 @@ def test_a_model_is_found_by_its_folder_or_given_by_its_config(explain: Run, tmp
     code, _, said = explain(folder, "--hf-config", str(config))
     assert Exit.BAD_REQUEST == code
     assert "--config" in said
+
+
+def test_a_config_with_infinity_passes_and_is_shown(explain: Run, tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    llama = configurations()["meta-llama/Llama-3.1-8B-Instruct"]
+    config.write_text(json.dumps(llama | {"time_step_limit": [0.0, float("inf")]}))
+
+    code, shown, _ = explain(startup_logs.LLAMA_8B, "--config", str(config), "--json")
+
+    assert Exit.ANSWERED == code
+    assert [0, float("inf")] == json.loads(shown)["request"]["model"]["hf_config"]["time_step_limit"]
+    _, by_name, _ = explain(startup_logs.LLAMA_8B, "--json")
+    assert lines(by_name)["weights_bytes"]["predicted"] == lines(shown)["weights_bytes"]["predicted"]
+
+
+def test_a_checkpoint_quantised_at_load_is_predicted_so(explain: Run, tmp_path: Path) -> None:
+    log = startup_logs.LLAMA_8B.replace("quantization=None", "quantization=fp8")
+    assert "quantization=fp8" in log
+
+    _, plain, _ = explain(startup_logs.LLAMA_8B, "--json")
+    _, shown, _ = explain(log, "--json")
+
+    assert "precision" not in json.loads(plain)["request"]
+    assert {"weights": "fp8"} == json.loads(shown)["request"]["precision"]
+    # 8.03 B parameters, of which 1.05 B of embedding and lm_head keep 16 bits: 2 × 1.05 + 6.98.
+    assert 9.08e9 == pytest.approx(lines(shown)["weights_bytes"]["predicted"], rel=0.01)
+    # What is quantised already is left as its checkpoint has it.
+    config = tmp_path / "config.json"
+    own = {"quant_method": "fp8"}
+    config.write_text(json.dumps(configurations()["meta-llama/Llama-3.1-8B-Instruct"] | {"quantization_config": own}))
+    _, quantised, _ = explain(log, "--config", str(config), "--json")
+    assert "precision" not in json.loads(quantised)["request"]
+
+
+def test_a_longest_sequence_that_was_cut_is_said(explain: Run) -> None:
+    arguments = ("--model", "qwen3-8b", "--accelerator", "a10", "--engine-version", "0.16", "--weights", "fp8")
+    code, shown, said = explain(startup_logs.SHORTENED_TENSORRT_LLM, *arguments)
+
+    assert Exit.ANSWERED == code, said
+    assert "cut its longest sequence from 32,768 tokens to 5,185" in shown
 
 
 def test_a_model_that_nobody_knows_is_not_found(explain: Run) -> None:

@@ -142,6 +142,37 @@ def test_tensorrt_llm() -> None:
     } == gib(built)
 
 
+def test_sglang_with_a_pool_for_windowed_layers() -> None:
+    log = logged(startup_logs.GPT_OSS_SGLANG)
+
+    assert ("0.5.10", "mxfp4", Outcome.STARTS) == (log.version, log.quantization, log.outcome)
+    assert 0.10 == gib(log)["kv_pool_bytes"]  # both pools, not the smaller one
+    assert 1710 == log.figures["kv_cache_tokens"]  # of the layers without windows
+
+
+def test_sglang_with_a_pool_for_states() -> None:
+    log = gib(logged(startup_logs.NEMOTRON_SGLANG))
+
+    assert {"state_pool_bytes": 7.8, "kv_pool_bytes": 39.96, "kv_cache_tokens": 2618868} == log
+
+
+def test_tensorrt_llm_that_cuts_its_longest_sequence() -> None:
+    log, pytorch = logged(startup_logs.SHORTENED_TENSORRT_LLM), logged(startup_logs.PYTORCH_TENSORRT_LLM)
+
+    assert (Outcome.STARTS, 32768, 5185) == (log.outcome, log.flags["max_model_len"], log.figures["longest_context_tokens"])
+    assert (Outcome.STARTS, "1.2.0") == (pytorch.outcome, pytorch.version)
+    assert {"free_gpu_memory_fraction": 0.9, "block_size": 32} == pytorch.flags
+    # The pool of the profiling run, 0.56 GiB of 259 blocks, is not the one that serves.
+    assert {
+        "weights_bytes": 63.5,
+        "physical_memory_bytes": 119.7,
+        "kv_pool_bytes": 5.95,
+        "kv_cache_tokens": 86720,
+        "num_blocks": 2710,
+        "longest_context_tokens": 86720,
+    } == gib(pytorch)
+
+
 SPLITS = [
     ("vllm non-default args: {'tensor_parallel_size': 2, 'pipeline_parallel_size': 3}", {"tensor": 2, "pipeline": 3}),
     (

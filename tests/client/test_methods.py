@@ -10,13 +10,13 @@ from google.protobuf.descriptor import MethodDescriptor
 
 from tonnage import AsyncClient, Client, methods
 from tonnage.channel import service_config
-from tonnage.v1 import capacity_service_pb2, catalogue_service_pb2
+from tonnage.v1 import capacity_service_pb2, catalogue_service_pb2, kernel_service_pb2
 
 TABLE = {method.path: method for method in vars(methods).values() if isinstance(method, methods.Method)}
 
 
 def rpcs() -> list[MethodDescriptor]:
-    files = (capacity_service_pb2.DESCRIPTOR, catalogue_service_pb2.DESCRIPTOR)
+    files = (capacity_service_pb2.DESCRIPTOR, catalogue_service_pb2.DESCRIPTOR, kernel_service_pb2.DESCRIPTOR)
     return [rpc for file in files for service in file.services_by_name.values() for rpc in service.methods]
 
 
@@ -52,10 +52,11 @@ def test_questions_have_a_keyword_for_every_field() -> None:
         "precision": {"weights", "kv_cache", "compute"},
     }
     for method in TABLE.values():
-        if "/Estimate" not in method.path and "/Fit" not in method.path and "/Compute" not in method.path:
+        if not any(verb in method.path for verb in ("/Estimate", "/Fit", "/Compute", "/Analyze", "/Draw")):
             continue
         names = set(method.request.DESCRIPTOR.fields_by_name) - {"nvml_gpu_utilization_ratio"}  # always refused
-        expected = set().union(*(flattened.get(name, {name}) for name in names))
+        messages = {name for name in names if method.request.DESCRIPTOR.fields_by_name[name].message_type is not None}
+        expected = set().union(*(flattened.get(name, {name}) if name in messages else {name} for name in names))
 
         assert expected == set(inspect.signature(method.build).parameters) - {"request"}
 

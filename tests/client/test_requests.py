@@ -123,6 +123,13 @@ def test_a_config_json_goes_as_it_is() -> None:
     assert config == json.loads(json_format.MessageToJson(request.model.hf_config))
 
 
+def test_a_config_json_may_hold_infinity() -> None:
+    request = requests.estimate_kv_memory(model={"time_step_limit": [0.0, float("inf")]})
+
+    limits = request.model.hf_config.fields["time_step_limit"].list_value.values
+    assert [0.0, float("inf")] == [limit.number_value for limit in limits]
+
+
 def test_messages_are_taken_as_they_are() -> None:
     model = ModelSpec(name="m", multi_token_prediction=True)
     inline = InlineAccelerator(title="mine", memory_bandwidth_bytes_per_second=1e12)
@@ -171,6 +178,9 @@ def test_what_fits_no_field_is_refused_by_its_path_all_at_once() -> None:
     [
         ({"model": 7}, "model"),
         ({"model": {"layers": {1, 2}}}, "model.hf_config"),
+        ({"model": {"layers": 10**400}}, "model.hf_config"),
+        ({"model": json.loads('{"a":' * 29 + "{}" + "}" * 29)}, "model.hf_config"),
+        ({"model": {"layers": {1: 2}}}, "model.hf_config"),
         ({"accelerator": 7}, "accelerator"),
         ({"model": "\ud800"}, "model.name"),
     ],

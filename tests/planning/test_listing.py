@@ -28,6 +28,7 @@ def test_a_token_that_nobody_gave_out_is_refused(planner: Planner, token: str) -
 
 def test_an_accelerator_shows_figure_basis_source_and_conflict(planner: Planner) -> None:
     h100 = planner.get_accelerator("H100-SXM").accelerator
+    assert h100.memory_bandwidth is not None
     assert h100.memory_bandwidth.value == pytest.approx(3352e9)
     assert h100.memory_bandwidth.printed_unit == "GB/s"
     assert h100.memory_bandwidth.sources[0].title
@@ -49,17 +50,22 @@ def test_a_node_type(planner: Planner) -> None:
     assert (node.accelerator, node.num_devices) == ("h100-sxm", 8)
 
 
+#: model → the audio encoder that its publisher counts and its config.json leaves null, as the card rounds it.
+UNDESCRIBED_AUDIO = {"gemma-4-e2b": 0.3e9, "gemma-4-e4b": 0.3e9}
+
+
 def test_every_declared_total_agrees_with_its_reading(planner: Planner) -> None:
     page = planner.list_models(Page(page_size=500))
-    assert len(page.models) == len(planner.catalogue.models) >= 15
+    assert len(page.models) == len(planner.catalogue.models) >= 118
     for model in page.models:
+        described = model.declared_parameters.value - UNDESCRIBED_AUDIO.get(model.name, 0.0)
         # Publishers round and cut: 405 billion for 405.85, 400 for 401.2, one trillion for 1.027 at the worst.
-        assert model.total_parameters == pytest.approx(model.declared_parameters.value, rel=0.03), model.name
+        assert model.total_parameters == pytest.approx(described, rel=0.03), model.name
 
 
 def test_every_declared_active_count_agrees_with_its_reading(planner: Planner) -> None:
     declared = [model for model in planner.list_models(Page(page_size=500)).models if model.declared_active_parameters]
-    assert len(declared) >= 10
+    assert len(declared) >= 40
     for model in declared:
         assert model.declared_active_parameters is not None
         architecture = planner.resolver.named_architecture(model.name)
@@ -67,10 +73,11 @@ def test_every_declared_active_count_agrees_with_its_reading(planner: Planner) -
         head = sum(t.num_parameters for t in architecture.outer if t.role is Role.LM_HEAD)
         # Publishers count the input embedding, leave it out, or leave the lm_head out as well.
         conventions = (0.0, embedding, embedding + head)
-        value = model.declared_active_parameters.value
-        assert any(model.active_parameters - left_out == pytest.approx(value, rel=0.035) for left_out in conventions), (
-            model.name
-        )
+        value, printed = model.declared_active_parameters.value, model.declared_active_parameters.printed_value
+        # One digit says no more than its half: "3 billion" is 2.5 to 3.5.
+        half_digit = value / printed / 2 if printed in range(1, 10) else 0.0
+        agrees = pytest.approx(value, rel=0.035, abs=half_digit)
+        assert any(model.active_parameters - left_out == agrees for left_out in conventions), model.name
 
 
 @pytest.mark.parametrize("get", ["get_accelerator", "get_model", "get_node_type"])

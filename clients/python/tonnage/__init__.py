@@ -21,27 +21,39 @@ from tonnage.errors import (
 )
 from tonnage.v1.accelerator_pb2 import AcceleratorSpec, InlineAccelerator, NodeSpec
 from tonnage.v1.engine_pb2 import EngineSpec
+from tonnage.v1.fusion_pb2 import Attention, Elementwise, Gemm, Normalization, Operator, Reduction, Softmax
+from tonnage.v1.kernel_service_pb2 import StructureLayout
 from tonnage.v1.model_pb2 import DenseModel, ModelSpec, Parallelism, Precision
+from tonnage.v1.roofline_pb2 import OwnPoints
 
 __all__ = [
     "AcceleratorSpec",
     "AsyncClient",
     "AsyncPager",
+    "Attention",
     "Client",
     "DeadlineExceeded",
     "DenseModel",
+    "Elementwise",
     "EngineSpec",
+    "Gemm",
     "InlineAccelerator",
     "InvalidRequest",
     "ModelSpec",
     "NodeSpec",
+    "Normalization",
     "NotFound",
+    "Operator",
     "Overloaded",
+    "OwnPoints",
     "Pager",
     "Parallelism",
     "Precision",
+    "Reduction",
     "Refused",
     "ServiceFault",
+    "Softmax",
+    "StructureLayout",
     "TonnageError",
     "Unanswerable",
     "Unavailable",

@@ -8,12 +8,26 @@ from typing import Generic, ParamSpec, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 
-from tonnage import requests
+from tonnage import claim_requests, kernel_requests, price_requests, requests
 from tonnage.v1 import capacity_service_pb2 as capacity
 from tonnage.v1 import catalogue_service_pb2 as catalogue
+from tonnage.v1 import claim_service_pb2 as claim
+from tonnage.v1 import fusion_pb2 as fusion
+from tonnage.v1 import kernel_service_pb2 as kernel
+from tonnage.v1 import roofline_pb2 as roofline
 
-PageRequest: TypeAlias = catalogue.ListAcceleratorsRequest | catalogue.ListNodeTypesRequest | catalogue.ListModelsRequest
-Page: TypeAlias = catalogue.ListAcceleratorsResponse | catalogue.ListNodeTypesResponse | catalogue.ListModelsResponse
+PageRequest: TypeAlias = (
+    catalogue.ListAcceleratorsRequest
+    | catalogue.ListNodeTypesRequest
+    | catalogue.ListModelsRequest
+    | catalogue.ListPricesRequest
+)
+Page: TypeAlias = (
+    catalogue.ListAcceleratorsResponse
+    | catalogue.ListNodeTypesResponse
+    | catalogue.ListModelsResponse
+    | catalogue.ListPricesResponse
+)
 
 P = ParamSpec("P")
 RequestT = TypeVar("RequestT", bound=Message)
@@ -123,4 +137,41 @@ GET_MODEL = Method(
     requests.get_model,
     catalogue.GetModelRequest,
     catalogue.GetModelResponse,
+)
+LIST_PRICES = Listing(
+    "/tonnage.v1.CatalogueService/ListPrices",
+    price_requests.list_prices,
+    catalogue.ListPricesRequest,
+    catalogue.ListPricesResponse,
+    lambda page: page.prices,
+)
+COMPUTE_OCCUPANCY = Method(
+    "/tonnage.v1.KernelService/ComputeOccupancy",
+    kernel_requests.compute_occupancy,
+    kernel.ComputeOccupancyRequest,
+    kernel.ComputeOccupancyResponse,
+)
+ANALYZE_MEMORY_ACCESS = Method(
+    "/tonnage.v1.KernelService/AnalyzeMemoryAccess",
+    kernel_requests.analyze_memory_access,
+    kernel.AnalyzeMemoryAccessRequest,
+    kernel.AnalyzeMemoryAccessResponse,
+)
+ANALYZE_FUSION = Method(
+    "/tonnage.v1.KernelService/AnalyzeFusion",
+    kernel_requests.analyze_fusion,
+    fusion.AnalyzeFusionRequest,
+    fusion.AnalyzeFusionResponse,
+)
+DRAW_ROOFLINE = Method(
+    "/tonnage.v1.KernelService/DrawRoofline",
+    kernel_requests.draw_roofline,
+    roofline.DrawRooflineRequest,
+    roofline.DrawRooflineResponse,
+)
+AUDIT_CLAIM = Method(
+    "/tonnage.v1.ClaimService/AuditClaim",
+    claim_requests.audit_claim,
+    claim.AuditClaimRequest,
+    claim.AuditClaimResponse,
 )

@@ -9,11 +9,10 @@ is refused at once.
 from collections.abc import Mapping
 from typing import TypeAlias, TypeVar
 
-from google.protobuf import json_format
 from google.protobuf.message import Message
-from google.protobuf.struct_pb2 import Struct
 
 from tonnage.errors import InvalidRequest, Violation
+from tonnage.structs import struct
 from tonnage.v1.accelerator_pb2 import AcceleratorSpec, InlineAccelerator, NodeSpec
 from tonnage.v1.capacity_service_pb2 import (
     ComputeUtilizationRequest,
@@ -310,14 +309,6 @@ def _model(model: Model | None) -> ModelSpec | None:
         case Mapping():
             return ModelSpec(hf_config=struct(model, "model.hf_config"))
     raise InvalidRequest.of(Violation("model", f"a {type(model).__name__} is none of {_MODEL_KINDS}"))
-
-
-def struct(content: Mapping[str, object], field: str) -> Struct:
-    """JSON content as a message. Raises InvalidRequest, naming the ``field``, for what is not JSON."""
-    try:
-        return json_format.ParseDict(dict(content), Struct())
-    except (TypeError, ValueError, json_format.ParseError) as error:
-        raise InvalidRequest.of(Violation(field, f"it is not JSON: {error}")) from error
 
 
 def _accelerator(accelerator: Accelerator | None) -> AcceleratorSpec | None:

@@ -5,14 +5,19 @@ import sys
 import click
 
 from tonnage.cli.accelerators import accelerators
+from tonnage.cli.claim import claim
 from tonnage.cli.decode import decode
 from tonnage.cli.exits import EPILOGUE, Exit
 from tonnage.cli.explain_log import explain_log
 from tonnage.cli.fit import fit
+from tonnage.cli.fusion import fusion
 from tonnage.cli.kv import kv
+from tonnage.cli.memory_access import memory_access
 from tonnage.cli.mfu import mfu
 from tonnage.cli.models import models
 from tonnage.cli.nodes import nodes
+from tonnage.cli.occupancy import occupancy
+from tonnage.cli.prices import prices
 
 _INTERRUPTED = 130
 
@@ -22,7 +27,21 @@ def tonnage() -> None:
     """How much can this hardware carry? Sizes decode throughput, KV memory, node fit and MFU."""
 
 
-for _command in (decode, kv, fit, mfu, explain_log, accelerators, models, nodes):
+for _command in (
+    decode,
+    kv,
+    fit,
+    mfu,
+    explain_log,
+    accelerators,
+    models,
+    nodes,
+    prices,
+    claim,
+    occupancy,
+    memory_access,
+    fusion,
+):
     tonnage.add_command(_command)
 
 

@@ -33,7 +33,7 @@ def _list(console: Console, answer: ListAcceleratorsResponse) -> None:
             entry.name,
             entry.title,
             _memory(entry),
-            figures.brief(entry.memory_bandwidth),
+            figures.brief(entry.memory_bandwidth) if entry.HasField("memory_bandwidth") else "",
             *(_dense(entry, precision) for precision in _LISTED_PEAKS),
             style=layout.QUIET if entry.status == "preliminary" else None,
         )
@@ -62,6 +62,8 @@ def _sheet(console: Console, answer: GetAcceleratorResponse) -> None:
     capability = f"compute capability {entry.compute_capability}" if entry.HasField("compute_capability") else ""
     told = (entry.vendor, entry.architecture, entry.form_factor, capability, entry.status)
     console.print(" · ".join(part for part in told if part))
+    if entry.status == "preliminary":
+        console.print(Text("Preliminary: the vendor may still change every figure.", style=layout.BAD))
     console.print(f"Figures are for {entry.counted_unit}.")
     if entry.aliases:
         console.print(Text(f"also: {', '.join(entry.aliases)}", style=layout.QUIET))
@@ -70,6 +72,7 @@ def _sheet(console: Console, answer: GetAcceleratorResponse) -> None:
     console.print()
     figures.sheet(console, _figures(entry))
     figures.conflicts(console, entry.conflicts)
+    layout.sentences(console, "Notes", entry.notes)
     layout.footing(console, (), answer.catalogue_revision)
 
 
@@ -88,5 +91,11 @@ def _figures(entry: Accelerator) -> Iterator[figures.NamedFigure]:
     for link in entry.links:
         domain = f" ({link.num_devices_in_domain} devices)" if link.num_devices_in_domain else ""
         yield f"{link.name}, one way{domain}", link.bandwidth_one_way
-    if entry.HasField("max_power"):
-        yield "power at most", entry.max_power
+    for field, figure_name in (
+        ("max_power", "power at most"),
+        ("num_compute_units", "compute units"),
+        ("boost_clock", "boost clock"),
+        ("l2_cache", "L2 cache"),
+    ):
+        if entry.HasField(field):  # type: ignore[arg-type]  # the stub takes literals only
+            yield figure_name, getattr(entry, field)

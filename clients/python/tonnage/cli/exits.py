@@ -71,6 +71,8 @@ def explained(error: errors.TonnageError, server: str, timeout: float) -> str:
             return f"{server} did not answer within {timeout:g} s; --timeout gives it longer"
         case errors.InvalidRequest() if error.violations:
             return "\n".join(["the request is refused", *(f"  {_line(violation)}" for violation in error.violations)])
+        case errors.NotFound() if error.metadata.get("kind") == "model":
+            return f"{error.message}\n  → a model outside the catalogue is given by its config.json, with --config"
         case errors.Unanswerable() if error.remedy:
             return f"{error.message}\n  → {error.remedy}"
         case errors.Overloaded() if error.retry_after_seconds is not None:

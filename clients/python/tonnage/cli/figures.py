@@ -30,12 +30,19 @@ def sheet(console: Console, figures: Iterable[NamedFigure]) -> None:
             name,
             brief(figure),
             _printed(figure),
-            figure.basis,
+            _basis(figure),
             " ".join(f"[{numbers[source.id]}]" for source in figure.sources),
             figure.note,
         )
     layout.section(console, "Figures", drawn)
     layout.section(console, "Sources", _sources(sources, numbers))
+
+
+def _basis(figure: Figure) -> str:
+    """What kind of statement it is, and how it got here where that was not from the vendor's own document."""
+    if figure.confidence in ("", "vendor"):
+        return figure.basis
+    return f"{figure.basis}, {figure.confidence.replace('_', ' ')}"
 
 
 def _printed(figure: Figure) -> str:
@@ -58,11 +65,11 @@ def conflicts(console: Console, listed: Iterable[Conflict]) -> None:
     drawn = Table.grid(padding=(0, 1))
     for conflict in listed:
         figures = list(conflict.figures)
-        if conflict.chosen not in figures:
-            figures.append(conflict.chosen)
+        told = [", ".join(part for part in (figure.basis, figure.note) if part) for figure in conflict.stated_figures]
         drawn.add_row("·", f"{conflict.field}, {conflict.status}")
-        for figure in figures:
-            drawn.add_row("→" if figure == conflict.chosen else "", figure)
+        for position, figure in enumerate(figures):
+            basis = f": {told[position]}" if position < len(told) else ""
+            drawn.add_row("→" if figure == conflict.chosen else "", f"{figure}{basis}")
         drawn.add_row("", conflict.reason, style=layout.QUIET)
     if drawn.row_count:
         layout.section(console, "Where sources disagree (→ is used)", drawn)

@@ -12,7 +12,7 @@ from google.protobuf import json_format
 from tonnage.cli.options import Command, Decorator, grouped
 from tonnage.cli.quantities import large_count
 from tonnage.errors import InvalidRequest
-from tonnage.requests import struct
+from tonnage.structs import struct
 from tonnage.v1.accelerator_pb2 import AcceleratorSpec, InlineAccelerator, NodeSpec
 from tonnage.v1.model_pb2 import DenseModel, ModelSpec
 
@@ -39,6 +39,15 @@ class PartialSubject:
     multi_token_prediction: bool
     accelerator: AcceleratorSpec | None
     hardware_title: str
+
+
+@dataclass(frozen=True, slots=True)
+class AcceleratedWords:
+    """An accelerator, and the words that stand after it."""
+
+    accelerator: AcceleratorSpec
+    hardware_title: str
+    words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +139,26 @@ def _partial(model_options: _ModelOptions, figures: _Figures, accelerator_option
     return PartialSubject(model, model_title, drafts, *_accelerator(accelerator_options))
 
 
+def _with_words(words: tuple[str, ...], accelerator_options: _AcceleratorOptions) -> AcceleratedWords:
+    """The first word stands for the accelerator, as far as no option gives it."""
+    left = list(words)
+    accelerator, title = _accelerator(accelerator_options)
+    if accelerator is None:
+        title = _next(left, "an accelerator", "accelerators")
+        accelerator = AcceleratorSpec(name=title)
+    return AcceleratedWords(accelerator, title, tuple(left))
+
+
+def with_accelerated_words(metavar: str) -> Decorator:
+    """An accelerator by name or option, and whatever words the command makes something of."""
+
+    def decorate(command: Command) -> Command:
+        words = click.argument("words", nargs=-1, metavar=metavar)
+        return _with_accelerator(grouped("given", _with_words, words)(command))
+
+    return decorate
+
+
 def with_partial_subject(command: Command) -> Command:
     """The options for a model and an accelerator, none of them needed."""
     return _with_model(_with_figures(_with_accelerator(grouped("subject", _partial)(command))))
@@ -164,8 +193,20 @@ def _model(options: _ModelOptions, figures: _Figures, names: list[str]) -> tuple
     if options.config:
         _read_config(spec, options.config, options.quantization)
         return spec, str(options.config)
-    spec.name = options.model or _next(names, "a model", "models")
+    spec.name = _no_file(options.model or _next(names, "a model", "models"))
     return spec, spec.name
+
+
+def _no_file(name: str) -> str:
+    """The name of a model, where it is not the path of its configuration."""
+    path = Path(name)
+    if path.suffix == ".json" or path.is_file():
+        raise click.UsageError(f"{name} is a file, not a model's name: give it with --config {name}")
+    if path.is_dir() and (path.is_absolute() or name.startswith(".")):
+        raise click.UsageError(
+            f"{name} is a folder, not a model's name: give its config.json with --config {path / 'config.json'}"
+        )
+    return name
 
 
 def _dense(figures: _Figures) -> DenseModel | None:

@@ -535,7 +535,7 @@ class BudgetLine(_message.Message):
     item: Global___BudgetLine.Item.ValueType
     """What it is."""
     bytes_per_device: _builtins.float
-    """Bytes on the fullest device."""
+    """Bytes on a device of the tightest stage."""
     basis: Global___BudgetLine.Basis.ValueType
     """How sure it is."""
     def __init__(
@@ -580,12 +580,13 @@ class EstimateKvMemoryResponse(_message.Message):
     CATALOGUE_REVISION_FIELD_NUMBER: _builtins.int
     EXPLANATION_FIELD_NUMBER: _builtins.int
     ENGINE_MEMORY_FIELD_NUMBER: _builtins.int
+    TIGHTEST_STAGE_FIELD_NUMBER: _builtins.int
     kv_bytes_per_token: _builtins.float
     """What one more token adds over the whole replica in layers whose cache grows without limit (full and latent attention), copies
     on several ranks counted once.
     """
     kv_bytes_per_token_per_device: _builtins.float
-    """The same on one device: copies count, pipeline stages divide."""
+    """The same on a device of tightest_stage: copies count, pipeline stages divide."""
     windowed_kv_bytes_per_token: _builtins.float
     """What one more token adds in windowed layers, until their window is full."""
     state_bytes_per_sequence: _builtins.float
@@ -593,13 +594,13 @@ class EstimateKvMemoryResponse(_message.Message):
     cache_bytes_per_sequence: _builtins.float
     """All that a sequence of context_tokens holds, copies counted once."""
     cache_bytes_per_sequence_per_device: _builtins.float
-    """The same on the fullest device."""
+    """The same on a device of tightest_stage."""
     kv_cache_bytes: _builtins.float
     """cache_bytes_per_sequence × batch_size."""
     weight_bytes: _builtins.float
     """Bytes of all weights, as stored, copies counted once."""
     weight_bytes_per_device: _builtins.float
-    """Bytes of weights on the fullest device."""
+    """Bytes of weights on a device of tightest_stage, as in the budget and in the engine's."""
     total_parameters: _builtins.float
     """All parameters, embeddings included (tied ones once)."""
     active_parameters: _builtins.float
@@ -614,9 +615,13 @@ class EstimateKvMemoryResponse(_message.Message):
     """Devices of one replica."""
     catalogue_revision: _builtins.str
     """The catalogue that answered."""
+    tightest_stage: _builtins.int
+    """Which pipeline stage all figures per device are of, 0 for the first: the one that needs most memory for weights and the asked
+    batch, or the engine's tightest_stage where one is named; of several alike the first. Always 0 without pipeline stages.
+    """
     @_builtins.property
     def budget(self) -> _containers.RepeatedCompositeFieldContainer[Global___BudgetLine]:
-        """The budget of the fullest device, line by line."""
+        """The budget of a device of tightest_stage, line by line."""
 
     @_builtins.property
     def shortfall(self) -> _explanation_pb2.Shortfall:
@@ -658,10 +663,11 @@ class EstimateKvMemoryResponse(_message.Message):
         catalogue_revision: _builtins.str = ...,
         explanation: _explanation_pb2.Explanation | None = ...,
         engine_memory: _engine_pb2.EngineMemory | None = ...,
+        tightest_stage: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_fits", b"_fits", "_max_sequences", b"_max_sequences", "_max_tokens", b"_max_tokens", "engine_memory", b"engine_memory", "explanation", b"explanation", "fits", b"fits", "max_sequences", b"max_sequences", "max_tokens", b"max_tokens", "shortfall", b"shortfall"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fits", b"_fits", "_max_sequences", b"_max_sequences", "_max_tokens", b"_max_tokens", "active_parameters", b"active_parameters", "assumptions", b"assumptions", "budget", b"budget", "cache_bytes_per_sequence", b"cache_bytes_per_sequence", "cache_bytes_per_sequence_per_device", b"cache_bytes_per_sequence_per_device", "catalogue_revision", b"catalogue_revision", "engine_memory", b"engine_memory", "explanation", b"explanation", "fits", b"fits", "kv_bytes_per_token", b"kv_bytes_per_token", "kv_bytes_per_token_per_device", b"kv_bytes_per_token_per_device", "kv_cache_bytes", b"kv_cache_bytes", "max_sequences", b"max_sequences", "max_tokens", b"max_tokens", "num_devices", b"num_devices", "shortfall", b"shortfall", "state_bytes_per_sequence", b"state_bytes_per_sequence", "total_parameters", b"total_parameters", "weight_bytes", b"weight_bytes", "weight_bytes_per_device", b"weight_bytes_per_device", "windowed_kv_bytes_per_token", b"windowed_kv_bytes_per_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fits", b"_fits", "_max_sequences", b"_max_sequences", "_max_tokens", b"_max_tokens", "active_parameters", b"active_parameters", "assumptions", b"assumptions", "budget", b"budget", "cache_bytes_per_sequence", b"cache_bytes_per_sequence", "cache_bytes_per_sequence_per_device", b"cache_bytes_per_sequence_per_device", "catalogue_revision", b"catalogue_revision", "engine_memory", b"engine_memory", "explanation", b"explanation", "fits", b"fits", "kv_bytes_per_token", b"kv_bytes_per_token", "kv_bytes_per_token_per_device", b"kv_bytes_per_token_per_device", "kv_cache_bytes", b"kv_cache_bytes", "max_sequences", b"max_sequences", "max_tokens", b"max_tokens", "num_devices", b"num_devices", "shortfall", b"shortfall", "state_bytes_per_sequence", b"state_bytes_per_sequence", "tightest_stage", b"tightest_stage", "total_parameters", b"total_parameters", "weight_bytes", b"weight_bytes", "weight_bytes_per_device", b"weight_bytes_per_device", "windowed_kv_bytes_per_token", b"windowed_kv_bytes_per_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__fits: _TypeAlias = _typing.Literal["fits"]  # noqa: Y015
     _WhichOneofArgType__fits: _TypeAlias = _typing.Literal["_fits", b"_fits"]  # noqa: Y015
@@ -817,6 +823,7 @@ class FitCandidate(_message.Message):
     MAX_SEQUENCES_AT_MODEL_LIMIT_FIELD_NUMBER: _builtins.int
     BINDING_LIMIT_FIELD_NUMBER: _builtins.int
     ENGINE_MEMORY_FIELD_NUMBER: _builtins.int
+    TIGHTEST_STAGE_FIELD_NUMBER: _builtins.int
     num_devices: _builtins.int
     """Devices of one replica."""
     num_nodes: _builtins.int
@@ -826,11 +833,11 @@ class FitCandidate(_message.Message):
     max_sequences: _builtins.float
     """Whole sequences of context_tokens that it holds, over the whole replica. 0 where the weights alone do not fit."""
     headroom_bytes_per_device: _builtins.float
-    """What is left on the fullest device beside weights and the asked concurrency; negative where it does not fit."""
+    """What is left on a device of tightest_stage beside weights and the asked concurrency; negative where it does not fit."""
     weight_bytes_per_device: _builtins.float
-    """Bytes of weights on the fullest device."""
+    """Bytes of weights on a device of tightest_stage."""
     cache_bytes_per_sequence_per_device: _builtins.float
-    """Bytes that one sequence of context_tokens takes on the fullest device."""
+    """Bytes that one sequence of context_tokens takes on a device of tightest_stage."""
     uneven_pipeline: _builtins.bool
     """The layers do not divide evenly over the stages: the fullest stage decides."""
     partial_node: _builtins.bool
@@ -845,6 +852,8 @@ class FitCandidate(_message.Message):
     """Whole sequences of the model's own longest context that it holds. Absent where the model declares none."""
     binding_limit: Global___FitCandidate.Limit.ValueType
     """What keeps it from holding more."""
+    tightest_stage: _builtins.int
+    """Which pipeline stage all figures per device are of, 0 for the first: as in EstimateKvMemoryResponse."""
     @_builtins.property
     def parallelism(self) -> _model_pb2.Parallelism:
         """The split."""
@@ -877,10 +886,11 @@ class FitCandidate(_message.Message):
         max_sequences_at_model_limit: _builtins.float | None = ...,
         binding_limit: Global___FitCandidate.Limit.ValueType = ...,
         engine_memory: _engine_pb2.EngineMemory | None = ...,
+        tightest_stage: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_sequences_at_model_limit", b"_max_sequences_at_model_limit", "engine_memory", b"engine_memory", "max_sequences_at_model_limit", b"max_sequences_at_model_limit", "parallelism", b"parallelism", "shortfall", b"shortfall"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_sequences_at_model_limit", b"_max_sequences_at_model_limit", "binding_limit", b"binding_limit", "cache_bytes_per_sequence_per_device", b"cache_bytes_per_sequence_per_device", "crosses_link_domain", b"crosses_link_domain", "engine_memory", b"engine_memory", "fits", b"fits", "headroom_bytes_per_device", b"headroom_bytes_per_device", "longest_context_tokens", b"longest_context_tokens", "max_sequences", b"max_sequences", "max_sequences_at_model_limit", b"max_sequences_at_model_limit", "num_devices", b"num_devices", "num_nodes", b"num_nodes", "parallelism", b"parallelism", "partial_node", b"partial_node", "replicas_per_node", b"replicas_per_node", "shortfall", b"shortfall", "uneven_pipeline", b"uneven_pipeline", "weight_bytes_per_device", b"weight_bytes_per_device"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_sequences_at_model_limit", b"_max_sequences_at_model_limit", "binding_limit", b"binding_limit", "cache_bytes_per_sequence_per_device", b"cache_bytes_per_sequence_per_device", "crosses_link_domain", b"crosses_link_domain", "engine_memory", b"engine_memory", "fits", b"fits", "headroom_bytes_per_device", b"headroom_bytes_per_device", "longest_context_tokens", b"longest_context_tokens", "max_sequences", b"max_sequences", "max_sequences_at_model_limit", b"max_sequences_at_model_limit", "num_devices", b"num_devices", "num_nodes", b"num_nodes", "parallelism", b"parallelism", "partial_node", b"partial_node", "replicas_per_node", b"replicas_per_node", "shortfall", b"shortfall", "tightest_stage", b"tightest_stage", "uneven_pipeline", b"uneven_pipeline", "weight_bytes_per_device", b"weight_bytes_per_device"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_sequences_at_model_limit: _TypeAlias = _typing.Literal["max_sequences_at_model_limit"]  # noqa: Y015
     _WhichOneofArgType__max_sequences_at_model_limit: _TypeAlias = _typing.Literal["_max_sequences_at_model_limit", b"_max_sequences_at_model_limit"]  # noqa: Y015

@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from tonnage.v1 import price_pb2 as tonnage_dot_v1_dot_price__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"tonnage/v1/catalogue_service.proto\x12\ntonnage.v1\x1a\x1cgoogle/api/annotations.proto\"\xd2\x01\n\x06\x46igure\x12\x14\n\x05value\x18\x01 \x01(\x01R\x05value\x12\x12\n\x04unit\x18\x02 \x01(\tR\x04unit\x12#\n\rprinted_value\x18\x03 \x01(\x01R\x0cprintedValue\x12!\n\x0cprinted_unit\x18\x04 \x01(\tR\x0bprintedUnit\x12\x14\n\x05\x62\x61sis\x18\x05 \x01(\tR\x05\x62\x61sis\x12,\n\x07sources\x18\x06 \x03(\x0b\x32\x12.tonnage.v1.SourceR\x07sources\x12\x12\n\x04note\x18\x07 \x01(\tR\x04note\"r\n\x06Source\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n\x05title\x18\x02 \x01(\tR\x05title\x12\x1c\n\tpublisher\x18\x03 \x01(\tR\tpublisher\x12\x10\n\x03url\x18\x04 \x01(\tR\x03url\x12\x12\n\x04\x64\x61te\x18\x05 \x01(\tR\x04\x64\x61te\"l\n\x04Peak\x12\x1c\n\tprecision\x18\x01 \x01(\tR\tprecision\x12\x1a\n\x08sparsity\x18\x02 \x01(\tR\x08sparsity\x12*\n\x06\x66igure\x18\x03 \x01(\x0b\x32\x12.tonnage.v1.FigureR\x06\x66igure\"\xac\x01\n\x04Link\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12>\n\x11\x62\x61ndwidth_one_way\x18\x02 \x01(\x0b\x32\x12.tonnage.v1.FigureR\x0f\x62\x61ndwidthOneWay\x12\x36\n\x15num_devices_in_domain\x18\x03 \x01(\x05H\x00R\x12numDevicesInDomain\x88\x01\x01\x42\x18\n\x16_num_devices_in_domain\"\x82\x01\n\x08\x43onflict\x12\x14\n\x05\x66ield\x18\x01 \x01(\tR\x05\x66ield\x12\x18\n\x07\x66igures\x18\x02 \x03(\tR\x07\x66igures\x12\x16\n\x06\x63hosen\x18\x03 \x01(\tR\x06\x63hosen\x12\x16\n\x06reason\x18\x04 \x01(\tR\x06reason\x12\x16\n\x06status\x18\x05 \x01(\tR\x06status\"\x9a\x06\n\x0b\x41\x63\x63\x65lerator\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07\x61liases\x18\x02 \x03(\tR\x07\x61liases\x12\x14\n\x05title\x18\x03 \x01(\tR\x05title\x12\x16\n\x06vendor\x18\x04 \x01(\tR\x06vendor\x12\"\n\x0c\x61rchitecture\x18\x05 \x01(\tR\x0c\x61rchitecture\x12\x1f\n\x0b\x66orm_factor\x18\x06 \x01(\tR\nformFactor\x12\x32\n\x12\x63ompute_capability\x18\x07 \x01(\tH\x00R\x11\x63omputeCapability\x88\x01\x01\x12!\n\x0c\x63ounted_unit\x18\x08 \x01(\tR\x0b\x63ountedUnit\x12\x16\n\x06status\x18\t \x01(\tR\x06status\x12&\n\x05peaks\x18\n \x03(\x0b\x32\x10.tonnage.v1.PeakR\x05peaks\x12=\n\x10memory_bandwidth\x18\x0b \x01(\x0b\x32\x12.tonnage.v1.FigureR\x0fmemoryBandwidth\x12;\n\x0fmarketed_memory\x18\x0c \x01(\x0b\x32\x12.tonnage.v1.FigureR\x0emarketedMemory\x12\x37\n\rusable_memory\x18\r \x01(\x0b\x32\x12.tonnage.v1.FigureR\x0cusableMemory\x12L\n\x18\x66ramework_visible_memory\x18\x0e \x01(\x0b\x32\x12.tonnage.v1.FigureR\x16\x66rameworkVisibleMemory\x12&\n\x05links\x18\x0f \x03(\x0b\x32\x10.tonnage.v1.LinkR\x05links\x12/\n\tmax_power\x18\x10 \x01(\x0b\x32\x12.tonnage.v1.FigureR\x08maxPower\x12,\n\x12gpu_product_labels\x18\x11 \x03(\tR\x10gpuProductLabels\x12\x32\n\tconflicts\x18\x12 \x03(\x0b\x32\x14.tonnage.v1.ConflictR\tconflictsB\x15\n\x13_compute_capability\"\xee\x02\n\x08NodeType\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07\x61liases\x18\x02 \x03(\tR\x07\x61liases\x12\x14\n\x05title\x18\x03 \x01(\tR\x05title\x12\x1a\n\x08provider\x18\x04 \x01(\tR\x08provider\x12 \n\x0b\x61\x63\x63\x65lerator\x18\x05 \x01(\tR\x0b\x61\x63\x63\x65lerator\x12\x1f\n\x0bnum_devices\x18\x06 \x01(\x05R\nnumDevices\x12 \n\tnum_vcpus\x18\x07 \x01(\x05H\x00R\x08numVcpus\x88\x01\x01\x12*\n\x06memory\x18\x08 \x01(\x0b\x32\x12.tonnage.v1.FigureR\x06memory\x12M\n\x19network_bandwidth_one_way\x18\t \x01(\x0b\x32\x12.tonnage.v1.FigureR\x16networkBandwidthOneWay\x12\x14\n\x05notes\x18\n \x03(\tR\x05notesB\x0c\n\n_num_vcpus\"\x87\x05\n\x05Model\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07\x61liases\x18\x02 \x03(\tR\x07\x61liases\x12\x14\n\x05title\x18\x03 \x01(\tR\x05title\x12\x1c\n\tpublisher\x18\x04 \x01(\tR\tpublisher\x12\x43\n\x13\x64\x65\x63lared_parameters\x18\x05 \x01(\x0b\x32\x12.tonnage.v1.FigureR\x12\x64\x65\x63laredParameters\x12P\n\x1a\x64\x65\x63lared_active_parameters\x18\x06 \x01(\x0b\x32\x12.tonnage.v1.FigureR\x18\x64\x65\x63laredActiveParameters\x12)\n\x10total_parameters\x18\x07 \x01(\x01R\x0ftotalParameters\x12+\n\x11\x61\x63tive_parameters\x18\x08 \x01(\x01R\x10\x61\x63tiveParameters\x12!\n\x0cweight_bytes\x18\t \x01(\x01R\x0bweightBytes\x12\x31\n\x14\x63heckpoint_precision\x18\n \x01(\tR\x13\x63heckpointPrecision\x12\x1d\n\nnum_layers\x18\x0b \x01(\x05R\tnumLayers\x12+\n\x12kv_bytes_per_token\x18\x0c \x01(\x01R\x0fkvBytesPerToken\x12\x14\n\x05notes\x18\r \x03(\tR\x05notes\x12<\n\x1bwindowed_kv_bytes_per_token\x18\x0e \x01(\x01R\x17windowedKvBytesPerToken\x12\x37\n\x18state_bytes_per_sequence\x18\x0f \x01(\x01R\x15stateBytesPerSequence\"~\n\x17ListAcceleratorsRequest\x12,\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x01H\x00R\x08pageSize\x88\x01\x01\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\tpageTokenB\x0c\n\n_page_size\"\xae\x01\n\x18ListAcceleratorsResponse\x12;\n\x0c\x61\x63\x63\x65lerators\x18\x01 \x03(\x0b\x32\x17.tonnage.v1.AcceleratorR\x0c\x61\x63\x63\x65lerators\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12-\n\x12\x63\x61talogue_revision\x18\x03 \x01(\tR\x11\x63\x61talogueRevision\"7\n\x15GetAcceleratorRequest\x12\x1e\n\x04name\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xc8\x01R\x04name\"\x82\x01\n\x16GetAcceleratorResponse\x12\x39\n\x0b\x61\x63\x63\x65lerator\x18\x01 \x01(\x0b\x32\x17.tonnage.v1.AcceleratorR\x0b\x61\x63\x63\x65lerator\x12-\n\x12\x63\x61talogue_revision\x18\x02 \x01(\tR\x11\x63\x61talogueRevision\"{\n\x14ListNodeTypesRequest\x12,\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x01H\x00R\x08pageSize\x88\x01\x01\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\tpageTokenB\x0c\n\n_page_size\"\xa3\x01\n\x15ListNodeTypesResponse\x12\x33\n\nnode_types\x18\x01 \x03(\x0b\x32\x14.tonnage.v1.NodeTypeR\tnodeTypes\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12-\n\x12\x63\x61talogue_revision\x18\x03 \x01(\tR\x11\x63\x61talogueRevision\"4\n\x12GetNodeTypeRequest\x12\x1e\n\x04name\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xc8\x01R\x04name\"w\n\x13GetNodeTypeResponse\x12\x31\n\tnode_type\x18\x01 \x01(\x0b\x32\x14.tonnage.v1.NodeTypeR\x08nodeType\x12-\n\x12\x63\x61talogue_revision\x18\x02 \x01(\tR\x11\x63\x61talogueRevision\"x\n\x11ListModelsRequest\x12,\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x01H\x00R\x08pageSize\x88\x01\x01\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\tpageTokenB\x0c\n\n_page_size\"\x96\x01\n\x12ListModelsResponse\x12)\n\x06models\x18\x01 \x03(\x0b\x32\x11.tonnage.v1.ModelR\x06models\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12-\n\x12\x63\x61talogue_revision\x18\x03 \x01(\tR\x11\x63\x61talogueRevision\"1\n\x0fGetModelRequest\x12\x1e\n\x04name\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xc8\x01R\x04name\"j\n\x10GetModelResponse\x12\'\n\x05model\x18\x01 \x01(\x0b\x32\x11.tonnage.v1.ModelR\x05model\x12-\n\x12\x63\x61talogue_revision\x18\x02 \x01(\tR\x11\x63\x61talogueRevision2\x9e\x05\n\x10\x43\x61talogueService\x12w\n\x10ListAccelerators\x12#.tonnage.v1.ListAcceleratorsRequest\x1a$.tonnage.v1.ListAcceleratorsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/accelerators\x12x\n\x0eGetAccelerator\x12!.tonnage.v1.GetAcceleratorRequest\x1a\".tonnage.v1.GetAcceleratorResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/accelerators/{name}\x12g\n\rListNodeTypes\x12 .tonnage.v1.ListNodeTypesRequest\x1a!.tonnage.v1.ListNodeTypesResponse\"\x11\x82\xd3\xe4\x93\x02\x0b\x12\t/v1/nodes\x12h\n\x0bGetNodeType\x12\x1e.tonnage.v1.GetNodeTypeRequest\x1a\x1f.tonnage.v1.GetNodeTypeResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/nodes/{name}\x12_\n\nListModels\x12\x1d.tonnage.v1.ListModelsRequest\x1a\x1e.tonnage.v1.ListModelsResponse\"\x12\x82\xd3\xe4\x93\x02\x0c\x12\n/v1/models\x12\x63\n\x08GetModel\x12\x1b.tonnage.v1.GetModelRequest\x1a\x1c.tonnage.v1.GetModelResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/models/{name=**}b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"tonnage/v1/catalogue_service.proto\x12\ntonnage.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x16tonnage/v1/price.proto\"\xf2\x01\n\x06\x46igure\x12\x14\n\x05value\x18\x01 \x01(\x01R\x05value\x12\x12\n\x04unit\x18\x02 \x01(\tR\x04unit\x12#\n\rprinted_value\x18\x03 \x01(\x01R\x0cprintedValue\x12!\n\x0cprinted_unit\x18\x04 \x01(\tR\x0bprintedUnit\x12\x14\n\x05\x62\x61sis\x18\x05 \x01(\tR\x05\x62\x61sis\x12,\n\x07sources\x18\x06 \x03(\x0b\x32\x12.tonnage.v1.SourceR\x07sources\x12\x12\n\x04note\x18\x07 \x01(\tR\x04note\x12\x1e\n\nconfidence\x18\x08 \x01(\tR\nconfidence\"r\n\x06Source\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n\x05title\x18\x02 \x01(\tR\x05title\x12\x1c\n\tpublisher\x18\x03 \x01(\tR\tpublisher\x12\x10\n\x03url\x18\x04 \x01(\tR\x03url\x12\x12\n\x04\x64\x61te\x18\x05 \x01(\tR\x04\x64\x61te\"l\n\x04Peak\x12\x1c\n\tprecision\x18\x01 \x01(\tR\tprecision\x12\x1a\n\x08sparsity\x18\x02 \x01(\tR\x08sparsity\x12*\n\x06\x66igure\x18\x03 \x01(\x0b\x32\x12.tonnage.v1.FigureR\x06\x66igure\"\xac\x01\n\x04Link\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12>\n\x11\x62\x61ndwidth_one_way\x18\x02 \x01(\x0b\x32\x12.tonnage.v1.FigureR\x0f\x62\x61ndwidthOneWay\x12\x36\n\x15num_devices_in_domain\x18\x03 \x01(\x05H\x00R\x12numDevicesInDomain\x88\x01\x01\x42\x18\n\x16_num_devices_in_domain\"\xbd\x01\n\x08\x43onflict\x12\x14\n\x05\x66ield\x18\x01 \x01(\tR\x05\x66ield\x12\x18\n\x07\x66igures\x18\x02 \x03(\tR\x07\x66igures\x12\x16\n\x06\x63hosen\x18\x03 \x01(\tR\x06\x63hosen\x12\x16\n\x06reason\x18\x04 \x01(\tR\x06reason\x12\x16\n\x06status\x18\x05 \x01(\tR\x06status\x12\x39\n\x0estated_figures\x18\x06 \x03(\x0b\x32\x12.tonnage.v1.FigureR\rstatedFigures\"\xd4\x07\n\x0b\x41\x63\x63\x65lerator\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07\x61liases\x18\x02 \x03(\tR\x07\x61liases\x12\x14\n\x05title\x18\x03 \x01(\tR\x05title\x12\x16\n\x06vendor\x18\x04 \x01(\tR\x06vendor\x12\"\n\x0c\x61rchitecture\x18\x05 \x01(\tR\x0c\x61rchitecture\x12\x1f\n\x0b\x66orm_factor\x18\x06 \x01(\tR\nformFactor\x12\x32\n\x12\x63ompute_capability\x18\x07 \x01(\tH\x00R\x11\x63omputeCapability\x88\x01\x01\x12!\n\x0c\x63ounted_unit\x18\x08 \x01(\tR\x0b\x63ountedUnit\x12\x16\n\x06status\x18\t \x01(\tR\x06status\x12&\n\x05peaks\x18\n \x03(\x0b\x32\x10.tonnage.v1.PeakR\x05peaks\x12=\n\x10memory_bandwidth\x18\x0b \x01(\x0b\x32\x12.tonnage.v1.FigureR\x0fmemoryBandwidth\x12;\n\x0fmarketed_memory\x18\x0c \x01(\x0b\x32\x12.tonnage.v1.FigureR\x0emarketedMemory\x12\x37\n\rusable_memory\x18\r \x01(\x0b\x32\x12.tonnage.v1.FigureR\x0cusableMemory\x12L\n\x18\x66ramework_visible_memory\x18\x0e \x01(\x0b\x32\x12.tonnage.v1.FigureR\x16\x66rameworkVisibleMemory\x12&\n\x05links\x18\x0f \x03(\x0b\x32\x10.tonnage.v1.LinkR\x05links\x12/\n\tmax_power\x18\x10 \x01(\x0b\x32\x12.tonnage.v1.FigureR\x08maxPower\x12,\n\x12gpu_product_labels\x18\x11 \x03(\tR\x10gpuProductLabels\x12\x32\n\tconflicts\x18\x12 \x03(\x0b\x32\x14.tonnage.v1.ConflictR\tconflicts\x12>\n\x11num_compute_units\x18\x13 \x01(\x0b\x32\x12.tonnage.v1.FigureR\x0fnumComputeUnits\x12\x33\n\x0b\x62oost_clock\x18\x14 \x01(\x0b\x32\x12.tonnage.v1.FigureR\nboostClock\x12-\n\x08l2_cache\x18\x15 \x01(\x0b\x32\x12.tonnage.v1.FigureR\x07l2Cache\x12\x14\n\x05notes\x18\x16 \x03(\tR\x05notesB\x15\n\x13_compute_capability\"\xee\x02\n\x08NodeType\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07\x61liases\x18\x02 \x03(\tR\x07\x61liases\x12\x14\n\x05title\x18\x03 \x01(\tR\x05title\x12\x1a\n\x08provider\x18\x04 \x01(\tR\x08provider\x12 \n\x0b\x61\x63\x63\x65lerator\x18\x05 \x01(\tR\x0b\x61\x63\x63\x65lerator\x12\x1f\n\x0bnum_devices\x18\x06 \x01(\x05R\nnumDevices\x12 \n\tnum_vcpus\x18\x07 \x01(\x05H\x00R\x08numVcpus\x88\x01\x01\x12*\n\x06memory\x18\x08 \x01(\x0b\x32\x12.tonnage.v1.FigureR\x06memory\x12M\n\x19network_bandwidth_one_way\x18\t \x01(\x0b\x32\x12.tonnage.v1.FigureR\x16networkBandwidthOneWay\x12\x14\n\x05notes\x18\n \x03(\tR\x05notesB\x0c\n\n_num_vcpus\"\x87\x05\n\x05Model\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07\x61liases\x18\x02 \x03(\tR\x07\x61liases\x12\x14\n\x05title\x18\x03 \x01(\tR\x05title\x12\x1c\n\tpublisher\x18\x04 \x01(\tR\tpublisher\x12\x43\n\x13\x64\x65\x63lared_parameters\x18\x05 \x01(\x0b\x32\x12.tonnage.v1.FigureR\x12\x64\x65\x63laredParameters\x12P\n\x1a\x64\x65\x63lared_active_parameters\x18\x06 \x01(\x0b\x32\x12.tonnage.v1.FigureR\x18\x64\x65\x63laredActiveParameters\x12)\n\x10total_parameters\x18\x07 \x01(\x01R\x0ftotalParameters\x12+\n\x11\x61\x63tive_parameters\x18\x08 \x01(\x01R\x10\x61\x63tiveParameters\x12!\n\x0cweight_bytes\x18\t \x01(\x01R\x0bweightBytes\x12\x31\n\x14\x63heckpoint_precision\x18\n \x01(\tR\x13\x63heckpointPrecision\x12\x1d\n\nnum_layers\x18\x0b \x01(\x05R\tnumLayers\x12+\n\x12kv_bytes_per_token\x18\x0c \x01(\x01R\x0fkvBytesPerToken\x12\x14\n\x05notes\x18\r \x03(\tR\x05notes\x12<\n\x1bwindowed_kv_bytes_per_token\x18\x0e \x01(\x01R\x17windowedKvBytesPerToken\x12\x37\n\x18state_bytes_per_sequence\x18\x0f \x01(\x01R\x15stateBytesPerSequence\"~\n\x17ListAcceleratorsRequest\x12,\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x01H\x00R\x08pageSize\x88\x01\x01\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\tpageTokenB\x0c\n\n_page_size\"\xae\x01\n\x18ListAcceleratorsResponse\x12;\n\x0c\x61\x63\x63\x65lerators\x18\x01 \x03(\x0b\x32\x17.tonnage.v1.AcceleratorR\x0c\x61\x63\x63\x65lerators\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12-\n\x12\x63\x61talogue_revision\x18\x03 \x01(\tR\x11\x63\x61talogueRevision\"7\n\x15GetAcceleratorRequest\x12\x1e\n\x04name\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xc8\x01R\x04name\"\x82\x01\n\x16GetAcceleratorResponse\x12\x39\n\x0b\x61\x63\x63\x65lerator\x18\x01 \x01(\x0b\x32\x17.tonnage.v1.AcceleratorR\x0b\x61\x63\x63\x65lerator\x12-\n\x12\x63\x61talogue_revision\x18\x02 \x01(\tR\x11\x63\x61talogueRevision\"{\n\x14ListNodeTypesRequest\x12,\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x01H\x00R\x08pageSize\x88\x01\x01\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\tpageTokenB\x0c\n\n_page_size\"\xa3\x01\n\x15ListNodeTypesResponse\x12\x33\n\nnode_types\x18\x01 \x03(\x0b\x32\x14.tonnage.v1.NodeTypeR\tnodeTypes\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12-\n\x12\x63\x61talogue_revision\x18\x03 \x01(\tR\x11\x63\x61talogueRevision\"4\n\x12GetNodeTypeRequest\x12\x1e\n\x04name\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xc8\x01R\x04name\"w\n\x13GetNodeTypeResponse\x12\x31\n\tnode_type\x18\x01 \x01(\x0b\x32\x14.tonnage.v1.NodeTypeR\x08nodeType\x12-\n\x12\x63\x61talogue_revision\x18\x02 \x01(\tR\x11\x63\x61talogueRevision\"x\n\x11ListModelsRequest\x12,\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x01H\x00R\x08pageSize\x88\x01\x01\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\tpageTokenB\x0c\n\n_page_size\"\x96\x01\n\x12ListModelsResponse\x12)\n\x06models\x18\x01 \x03(\x0b\x32\x11.tonnage.v1.ModelR\x06models\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12-\n\x12\x63\x61talogue_revision\x18\x03 \x01(\tR\x11\x63\x61talogueRevision\"1\n\x0fGetModelRequest\x12\x1e\n\x04name\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xc8\x01R\x04name\"j\n\x10GetModelResponse\x12\'\n\x05model\x18\x01 \x01(\x0b\x32\x11.tonnage.v1.ModelR\x05model\x12-\n\x12\x63\x61talogue_revision\x18\x02 \x01(\tR\x11\x63\x61talogueRevision\"\xb3\x02\n\x11ListPricesRequest\x12,\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x01H\x00R\x08pageSize\x88\x01\x01\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\tpageToken\x12%\n\tnode_type\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\x08nodeType\x12*\n\x0b\x61\x63\x63\x65lerator\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\x0b\x61\x63\x63\x65lerator\x12;\n\x04term\x18\x05 \x01(\x0e\x32\x16.tonnage.v1.Price.TermB\n\xbaH\x07\x82\x01\x04\x10\x01 \x00H\x01R\x04term\x88\x01\x01\x12 \n\x06region\x18\x06 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\x06regionB\x0c\n\n_page_sizeB\x07\n\x05_term\"\x96\x01\n\x12ListPricesResponse\x12)\n\x06prices\x18\x01 \x03(\x0b\x32\x11.tonnage.v1.PriceR\x06prices\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12-\n\x12\x63\x61talogue_revision\x18\x03 \x01(\tR\x11\x63\x61talogueRevision2\xff\x05\n\x10\x43\x61talogueService\x12w\n\x10ListAccelerators\x12#.tonnage.v1.ListAcceleratorsRequest\x1a$.tonnage.v1.ListAcceleratorsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/accelerators\x12x\n\x0eGetAccelerator\x12!.tonnage.v1.GetAcceleratorRequest\x1a\".tonnage.v1.GetAcceleratorResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/accelerators/{name}\x12g\n\rListNodeTypes\x12 .tonnage.v1.ListNodeTypesRequest\x1a!.tonnage.v1.ListNodeTypesResponse\"\x11\x82\xd3\xe4\x93\x02\x0b\x12\t/v1/nodes\x12h\n\x0bGetNodeType\x12\x1e.tonnage.v1.GetNodeTypeRequest\x1a\x1f.tonnage.v1.GetNodeTypeResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/nodes/{name}\x12_\n\nListModels\x12\x1d.tonnage.v1.ListModelsRequest\x1a\x1e.tonnage.v1.ListModelsResponse\"\x12\x82\xd3\xe4\x93\x02\x0c\x12\n/v1/models\x12\x63\n\x08GetModel\x12\x1b.tonnage.v1.GetModelRequest\x1a\x1c.tonnage.v1.GetModelResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/models/{name=**}\x12_\n\nListPrices\x12\x1d.tonnage.v1.ListPricesRequest\x1a\x1e.tonnage.v1.ListPricesResponse\"\x12\x82\xd3\xe4\x93\x02\x0c\x12\n/v1/pricesb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -50,6 +51,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTMODELSREQUEST'].fields_by_name['page_token']._serialized_options = b'\272H\005r\003\030\310\001'
   _globals['_GETMODELREQUEST'].fields_by_name['name']._loaded_options = None
   _globals['_GETMODELREQUEST'].fields_by_name['name']._serialized_options = b'\272H\007r\005\020\001\030\310\001'
+  _globals['_LISTPRICESREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTPRICESREQUEST'].fields_by_name['page_size']._serialized_options = b'\272H\007\032\005\030\364\003(\001'
+  _globals['_LISTPRICESREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_LISTPRICESREQUEST'].fields_by_name['page_token']._serialized_options = b'\272H\005r\003\030\310\001'
+  _globals['_LISTPRICESREQUEST'].fields_by_name['node_type']._loaded_options = None
+  _globals['_LISTPRICESREQUEST'].fields_by_name['node_type']._serialized_options = b'\272H\005r\003\030\310\001'
+  _globals['_LISTPRICESREQUEST'].fields_by_name['accelerator']._loaded_options = None
+  _globals['_LISTPRICESREQUEST'].fields_by_name['accelerator']._serialized_options = b'\272H\005r\003\030\310\001'
+  _globals['_LISTPRICESREQUEST'].fields_by_name['term']._loaded_options = None
+  _globals['_LISTPRICESREQUEST'].fields_by_name['term']._serialized_options = b'\272H\007\202\001\004\020\001 \000'
+  _globals['_LISTPRICESREQUEST'].fields_by_name['region']._loaded_options = None
+  _globals['_LISTPRICESREQUEST'].fields_by_name['region']._serialized_options = b'\272H\005r\003\030\310\001'
   _globals['_CATALOGUESERVICE'].methods_by_name['ListAccelerators']._loaded_options = None
   _globals['_CATALOGUESERVICE'].methods_by_name['ListAccelerators']._serialized_options = b'\202\323\344\223\002\022\022\020/v1/accelerators'
   _globals['_CATALOGUESERVICE'].methods_by_name['GetAccelerator']._loaded_options = None
@@ -62,46 +75,52 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CATALOGUESERVICE'].methods_by_name['ListModels']._serialized_options = b'\202\323\344\223\002\014\022\n/v1/models'
   _globals['_CATALOGUESERVICE'].methods_by_name['GetModel']._loaded_options = None
   _globals['_CATALOGUESERVICE'].methods_by_name['GetModel']._serialized_options = b'\202\323\344\223\002\026\022\024/v1/models/{name=**}'
-  _globals['_FIGURE']._serialized_start=81
-  _globals['_FIGURE']._serialized_end=291
-  _globals['_SOURCE']._serialized_start=293
-  _globals['_SOURCE']._serialized_end=407
-  _globals['_PEAK']._serialized_start=409
-  _globals['_PEAK']._serialized_end=517
-  _globals['_LINK']._serialized_start=520
-  _globals['_LINK']._serialized_end=692
-  _globals['_CONFLICT']._serialized_start=695
-  _globals['_CONFLICT']._serialized_end=825
-  _globals['_ACCELERATOR']._serialized_start=828
-  _globals['_ACCELERATOR']._serialized_end=1622
-  _globals['_NODETYPE']._serialized_start=1625
-  _globals['_NODETYPE']._serialized_end=1991
-  _globals['_MODEL']._serialized_start=1994
-  _globals['_MODEL']._serialized_end=2641
-  _globals['_LISTACCELERATORSREQUEST']._serialized_start=2643
-  _globals['_LISTACCELERATORSREQUEST']._serialized_end=2769
-  _globals['_LISTACCELERATORSRESPONSE']._serialized_start=2772
-  _globals['_LISTACCELERATORSRESPONSE']._serialized_end=2946
-  _globals['_GETACCELERATORREQUEST']._serialized_start=2948
-  _globals['_GETACCELERATORREQUEST']._serialized_end=3003
-  _globals['_GETACCELERATORRESPONSE']._serialized_start=3006
-  _globals['_GETACCELERATORRESPONSE']._serialized_end=3136
-  _globals['_LISTNODETYPESREQUEST']._serialized_start=3138
-  _globals['_LISTNODETYPESREQUEST']._serialized_end=3261
-  _globals['_LISTNODETYPESRESPONSE']._serialized_start=3264
-  _globals['_LISTNODETYPESRESPONSE']._serialized_end=3427
-  _globals['_GETNODETYPEREQUEST']._serialized_start=3429
-  _globals['_GETNODETYPEREQUEST']._serialized_end=3481
-  _globals['_GETNODETYPERESPONSE']._serialized_start=3483
-  _globals['_GETNODETYPERESPONSE']._serialized_end=3602
-  _globals['_LISTMODELSREQUEST']._serialized_start=3604
-  _globals['_LISTMODELSREQUEST']._serialized_end=3724
-  _globals['_LISTMODELSRESPONSE']._serialized_start=3727
-  _globals['_LISTMODELSRESPONSE']._serialized_end=3877
-  _globals['_GETMODELREQUEST']._serialized_start=3879
-  _globals['_GETMODELREQUEST']._serialized_end=3928
-  _globals['_GETMODELRESPONSE']._serialized_start=3930
-  _globals['_GETMODELRESPONSE']._serialized_end=4036
-  _globals['_CATALOGUESERVICE']._serialized_start=4039
-  _globals['_CATALOGUESERVICE']._serialized_end=4709
+  _globals['_CATALOGUESERVICE'].methods_by_name['ListPrices']._loaded_options = None
+  _globals['_CATALOGUESERVICE'].methods_by_name['ListPrices']._serialized_options = b'\202\323\344\223\002\014\022\n/v1/prices'
+  _globals['_FIGURE']._serialized_start=105
+  _globals['_FIGURE']._serialized_end=347
+  _globals['_SOURCE']._serialized_start=349
+  _globals['_SOURCE']._serialized_end=463
+  _globals['_PEAK']._serialized_start=465
+  _globals['_PEAK']._serialized_end=573
+  _globals['_LINK']._serialized_start=576
+  _globals['_LINK']._serialized_end=748
+  _globals['_CONFLICT']._serialized_start=751
+  _globals['_CONFLICT']._serialized_end=940
+  _globals['_ACCELERATOR']._serialized_start=943
+  _globals['_ACCELERATOR']._serialized_end=1923
+  _globals['_NODETYPE']._serialized_start=1926
+  _globals['_NODETYPE']._serialized_end=2292
+  _globals['_MODEL']._serialized_start=2295
+  _globals['_MODEL']._serialized_end=2942
+  _globals['_LISTACCELERATORSREQUEST']._serialized_start=2944
+  _globals['_LISTACCELERATORSREQUEST']._serialized_end=3070
+  _globals['_LISTACCELERATORSRESPONSE']._serialized_start=3073
+  _globals['_LISTACCELERATORSRESPONSE']._serialized_end=3247
+  _globals['_GETACCELERATORREQUEST']._serialized_start=3249
+  _globals['_GETACCELERATORREQUEST']._serialized_end=3304
+  _globals['_GETACCELERATORRESPONSE']._serialized_start=3307
+  _globals['_GETACCELERATORRESPONSE']._serialized_end=3437
+  _globals['_LISTNODETYPESREQUEST']._serialized_start=3439
+  _globals['_LISTNODETYPESREQUEST']._serialized_end=3562
+  _globals['_LISTNODETYPESRESPONSE']._serialized_start=3565
+  _globals['_LISTNODETYPESRESPONSE']._serialized_end=3728
+  _globals['_GETNODETYPEREQUEST']._serialized_start=3730
+  _globals['_GETNODETYPEREQUEST']._serialized_end=3782
+  _globals['_GETNODETYPERESPONSE']._serialized_start=3784
+  _globals['_GETNODETYPERESPONSE']._serialized_end=3903
+  _globals['_LISTMODELSREQUEST']._serialized_start=3905
+  _globals['_LISTMODELSREQUEST']._serialized_end=4025
+  _globals['_LISTMODELSRESPONSE']._serialized_start=4028
+  _globals['_LISTMODELSRESPONSE']._serialized_end=4178
+  _globals['_GETMODELREQUEST']._serialized_start=4180
+  _globals['_GETMODELREQUEST']._serialized_end=4229
+  _globals['_GETMODELRESPONSE']._serialized_start=4231
+  _globals['_GETMODELRESPONSE']._serialized_end=4337
+  _globals['_LISTPRICESREQUEST']._serialized_start=4340
+  _globals['_LISTPRICESREQUEST']._serialized_end=4647
+  _globals['_LISTPRICESRESPONSE']._serialized_start=4650
+  _globals['_LISTPRICESRESPONSE']._serialized_end=4800
+  _globals['_CATALOGUESERVICE']._serialized_start=4803
+  _globals['_CATALOGUESERVICE']._serialized_end=5570
 # @@protoc_insertion_point(module_scope)

@@ -65,6 +65,11 @@ class CatalogueServiceStub:
                 request_serializer=tonnage_dot_v1_dot_catalogue__service__pb2.GetModelRequest.SerializeToString,
                 response_deserializer=tonnage_dot_v1_dot_catalogue__service__pb2.GetModelResponse.FromString,
                 _registered_method=True)
+        self.ListPrices = channel.unary_unary(
+                '/tonnage.v1.CatalogueService/ListPrices',
+                request_serializer=tonnage_dot_v1_dot_catalogue__service__pb2.ListPricesRequest.SerializeToString,
+                response_deserializer=tonnage_dot_v1_dot_catalogue__service__pb2.ListPricesResponse.FromString,
+                _registered_method=True)
 
 
 class CatalogueServiceServicer:
@@ -79,7 +84,7 @@ class CatalogueServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetAccelerator(self, request, context):
-        """One accelerator by name or alias.
+        """One accelerator by name, alias or GPU product label (as nodes are labelled: "NVIDIA-H100-80GB-HBM3").
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -108,6 +113,13 @@ class CatalogueServiceServicer:
 
     def GetModel(self, request, context):
         """One model by name or alias; the name may hold slashes ("meta-llama/Llama-3.1-70B").
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPrices(self, request, context):
+        """Published prices per hour in the order of what they are of, each with its date, term, currency and source.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -145,6 +157,11 @@ def add_CatalogueServiceServicer_to_server(servicer, server):
                     servicer.GetModel,
                     request_deserializer=tonnage_dot_v1_dot_catalogue__service__pb2.GetModelRequest.FromString,
                     response_serializer=tonnage_dot_v1_dot_catalogue__service__pb2.GetModelResponse.SerializeToString,
+            ),
+            'ListPrices': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPrices,
+                    request_deserializer=tonnage_dot_v1_dot_catalogue__service__pb2.ListPricesRequest.FromString,
+                    response_serializer=tonnage_dot_v1_dot_catalogue__service__pb2.ListPricesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -310,6 +327,33 @@ class CatalogueService:
             '/tonnage.v1.CatalogueService/GetModel',
             tonnage_dot_v1_dot_catalogue__service__pb2.GetModelRequest.SerializeToString,
             tonnage_dot_v1_dot_catalogue__service__pb2.GetModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPrices(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tonnage.v1.CatalogueService/ListPrices',
+            tonnage_dot_v1_dot_catalogue__service__pb2.ListPricesRequest.SerializeToString,
+            tonnage_dot_v1_dot_catalogue__service__pb2.ListPricesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -406,6 +406,7 @@ class EngineMemory(_message.Message):
     REMEDIES_FIELD_NUMBER: _builtins.int
     ASSUMPTIONS_FIELD_NUMBER: _builtins.int
     STAGE_BUDGETS_FIELD_NUMBER: _builtins.int
+    TIGHTEST_STAGE_FIELD_NUMBER: _builtins.int
     engine: _builtins.str
     """The engine."""
     version: _builtins.str
@@ -440,9 +441,13 @@ class EngineMemory(_message.Message):
     """Tokens that it computes at once."""
     memory_fraction: _builtins.float
     """The memory fraction under its own meaning."""
+    tightest_stage: _builtins.int
+    """Which of stage_budgets decides, 0 for the first: the one whose pool holds fewest sequences; of several alike the first. All
+    figures per device are of it.
+    """
     @_builtins.property
     def budget(self) -> _containers.RepeatedCompositeFieldContainer[Global___EngineBudgetLine]:
-        """The memory of the device that decides, line by line."""
+        """The memory of a device of tightest_stage, line by line."""
 
     @_builtins.property
     def likely(self) -> Global___EngineHolding:
@@ -495,10 +500,11 @@ class EngineMemory(_message.Message):
         remedies: _abc.Iterable[_explanation_pb2.Shortfall.Cure] | None = ...,
         assumptions: _abc.Iterable[_builtins.str] | None = ...,
         stage_budgets: _abc.Iterable[Global___EngineStageBudget] | None = ...,
+        tightest_stage: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["high", b"high", "likely", b"likely", "low", b"low"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumptions", b"assumptions", "block_tokens", b"block_tokens", "budget", b"budget", "engine", b"engine", "high", b"high", "kv_bytes_per_token_per_device", b"kv_bytes_per_token_per_device", "kv_pool_bytes_per_device", b"kv_pool_bytes_per_device", "kv_pool_high_bytes_per_device", b"kv_pool_high_bytes_per_device", "kv_pool_low_bytes_per_device", b"kv_pool_low_bytes_per_device", "likely", b"likely", "low", b"low", "max_model_len", b"max_model_len", "max_num_batched_tokens", b"max_num_batched_tokens", "max_num_seqs", b"max_num_seqs", "memory_fraction", b"memory_fraction", "needed_bytes_per_device", b"needed_bytes_per_device", "num_padding_layers", b"num_padding_layers", "outcome", b"outcome", "outcome_is_certain", b"outcome_is_certain", "remedies", b"remedies", "replica_max_concurrency", b"replica_max_concurrency", "stage_budgets", b"stage_budgets", "statement", b"statement", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumptions", b"assumptions", "block_tokens", b"block_tokens", "budget", b"budget", "engine", b"engine", "high", b"high", "kv_bytes_per_token_per_device", b"kv_bytes_per_token_per_device", "kv_pool_bytes_per_device", b"kv_pool_bytes_per_device", "kv_pool_high_bytes_per_device", b"kv_pool_high_bytes_per_device", "kv_pool_low_bytes_per_device", b"kv_pool_low_bytes_per_device", "likely", b"likely", "low", b"low", "max_model_len", b"max_model_len", "max_num_batched_tokens", b"max_num_batched_tokens", "max_num_seqs", b"max_num_seqs", "memory_fraction", b"memory_fraction", "needed_bytes_per_device", b"needed_bytes_per_device", "num_padding_layers", b"num_padding_layers", "outcome", b"outcome", "outcome_is_certain", b"outcome_is_certain", "remedies", b"remedies", "replica_max_concurrency", b"replica_max_concurrency", "stage_budgets", b"stage_budgets", "statement", b"statement", "tightest_stage", b"tightest_stage", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
