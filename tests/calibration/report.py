@@ -51,7 +51,7 @@ GROUPINGS: Final[dict[str, Callable[[Run], str]]] = {
 
 def summary(of: Estimates, rows: Any = None) -> dict[str, float]:
     """Medians, means and coverage of some of the runs."""
-    keep = np.ones(len(of.runs), dtype=bool) if rows is None else rows
+    keep = np.ones(len(of.runs), dtype=bool) if rows is None else np.asarray(rows)
     errors, firsts = of.errors[keep], of.first_errors[keep]
     firsts = firsts[~np.isnan(firsts)]
     size = np.abs(errors)

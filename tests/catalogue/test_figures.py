@@ -93,6 +93,7 @@ def test_every_source_is_named_by_something(catalogue: Catalogue) -> None:
     for entry in every_entry(catalogue):
         named.update(entry.sources if isinstance(entry, NodeType | Model | Process) else ())
         named.update(*(each.sources for each in entry.behaviours) if isinstance(entry, Engine) else ())
+    named.update(*(each.sources for each in catalogue.calibrations.values()))
     assert catalogue.sources.keys() == named
 
 
@@ -219,7 +220,7 @@ def test_what_a_part_does_not_have_is_absent(catalogue: Catalogue) -> None:
     absent = [("v100-sxm2-16", "bf16"), ("a100-sxm-80", "fp8"), ("a100-sxm-80", "fp4"), ("a10g", "bf16"), ("gb10", "fp4")]
     for name, precision in absent:
         assert catalogue.accelerators[name].peak_dense(precision) is None
-    assert () == catalogue.accelerators["mi355x"].links
+    assert () == catalogue.accelerators["mi455x"].links
     assert catalogue.accelerators["h200-nvl"].usable_memory is None
     assert catalogue.accelerators["rubin-cpx"].memory_bandwidth is None
     assert () == catalogue.accelerators["rubin-cpx"].peaks
