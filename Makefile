@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 GENERATE := $(BIN)/python protos/generate.py
+# Small matrices: threads would only wait for each other.
+SOLVE := OPENBLAS_NUM_THREADS=1
 UV_VERSION := 0.13.9
 COMPILE := $(BIN)/uv pip compile pyproject.toml --group build --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --quiet
@@ -19,7 +21,7 @@ serve: $(VENV)/.runtime ## Start the service in the foreground; it prints its ad
 	@exec $(BIN)/tonnage-service
 
 test: $(VENV)/.development ## Run all tests and the doctests
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(SOLVE) $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: lint types walls protos ## Check style, types, import walls, the schema and the generated code
 
@@ -51,10 +53,10 @@ models: $(VENV)/.development ## Show every published configuration as it is read
 	@$(BIN)/python -m tests.benchmarks.models
 
 calibrate: $(VENV)/.development ## Write specs/calibrations/ anew from the measured runs (some minutes)
-	$(BIN)/python -m tests.calibration.calibrate
+	$(SOLVE) $(BIN)/python -m tests.calibration.calibrate
 
 accuracy: $(VENV)/.development ## Show how far estimates lie from runs; DATA=file.csv for runs of your own
-	@$(BIN)/python -m tests.calibration.accuracy $(DATA)
+	@$(SOLVE) $(BIN)/python -m tests.calibration.accuracy $(DATA)
 
 lock: $(VENV)/.created ## Resolve the dependencies anew and write both locks
 	$(PIP) install --quiet uv==$(UV_VERSION)

@@ -7,10 +7,12 @@ pair, or a prior: what the engine takes elsewhere, carried over by what kernels 
 import datetime
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from math import isfinite
 from typing import Final
 
 from service.catalogue.engines import Version, parse_version
 from service.catalogue.sections import Section
+from service.units import BYTES_PER_ELEMENT
 
 _DAYS_PER_YEAR: Final = 365.25
 
@@ -63,7 +65,7 @@ class Parameters:
     prefill_attention_ratio: float
     linear_prefill_factor: float  # how much longer a prompt takes where all layers are linear
     latent_prefill_factor: float
-    prefill_layer_seconds: float  # launches of one pass
+    prefill_launch_ratio: float  # launching kernels one by one, of what the same kernels take in a captured graph
     interference_ratio: float  # what prompts cost the requests that decode, of what they take alone
     # Until the first token.
     first_token_host_seconds: float
@@ -85,7 +87,6 @@ RELEASE_TIMES: Final = (
     "linear_layer_seconds",
     "step_seconds",
     "request_seconds",
-    "prefill_layer_seconds",
     "first_token_host_seconds",
 )
 
@@ -187,7 +188,7 @@ def read_calibration(section: Section) -> Calibration:
         first=_day(section, "first"),
         last=_day(section, "last"),
         releases=releases,
-        generations=tuple(_generation(each) for each in section.sections("generations", required=True)),
+        generations=_generations(section),
     )
 
 
@@ -210,17 +211,31 @@ def _release(section: Section) -> Release:
     return release
 
 
+def _generations(section: Section) -> tuple[GenerationCalibration, ...]:
+    """Every generation once, and every architecture in one of them only: which of two would hold is not for chance to say."""
+    read: list[GenerationCalibration] = []
+    for each in section.sections("generations", required=True):
+        calibrated = _generation(each)
+        if any(calibrated.generation == other.generation for other in read):
+            each.refuse("generation", f"{calibrated.generation} stands here twice")
+        for architecture in calibrated.architectures:
+            if any(architecture in other.architectures for other in read):
+                each.refuse("architectures", f"{architecture} stands in another generation too")
+        read.append(calibrated)
+    return tuple(read)
+
+
 def _generation(section: Section) -> GenerationCalibration:
     calibrated = GenerationCalibration(
         generation=section.text("generation"),
         architectures=section.texts("architectures", required=True),
         basis=section.choice("basis", CalibrationBasis),
         parameters=_parameters(section),
-        kv_cache_precision=section.text("kv_cache_precision"),
+        kv_cache_precision=section.word_of("kv_cache_precision", BYTES_PER_ELEMENT, "number format"),
         seen=section.texts("seen"),
         familiar=_spreads(section, "familiar"),
         unfamiliar=_spreads(section, "unfamiliar"),
-        statistics={key: float(str(value)) for key, value in section.mapping("statistics").items()},
+        statistics={key: _number(section, key, value) for key, value in section.mapping("statistics").items()},
         note=section.optional_text("note"),
     )
     section.done()
@@ -231,14 +246,21 @@ def _parameters(section: Section) -> Parameters:
     given = section.mapping("parameters")
     for name in sorted(given.keys() ^ set(PARAMETER_NAMES)):
         section.refuse("parameters", f"{name} is {'not known' if name in given else 'missing'}")
-    return Parameters(**{name: _positive(section, "parameters", given.get(name, 1.0)) for name in PARAMETER_NAMES})
+    return Parameters(**{name: _positive(section, "parameters", name, given.get(name, 1.0)) for name in PARAMETER_NAMES})
 
 
-def _positive(section: Section, key: str, value: object) -> float:
+def _positive(section: Section, key: str, name: str, value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
         return float(value)
-    section.refuse(key, f"{value!r} is no number above 0")
+    section.refuse(key, f"{name}: {value!r} is no number above 0")
     return 1.0
+
+
+def _number(section: Section, name: str, value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+        return float(value)
+    section.refuse("statistics", f"{name}: {value!r} is no number")
+    return 0.0
 
 
 def _spreads(section: Section, key: str) -> Spreads:
@@ -246,7 +268,8 @@ def _spreads(section: Section, key: str) -> Spreads:
     names = ("inter_token_p10", "inter_token_p90", "first_token_p10", "first_token_p90")
     for name in sorted(values.keys() ^ {*names, "num_runs"}):
         section.refuse(key, f"{name} is {'not known' if name in values else 'missing'}")
-    read = [_positive(section, key, values.get(name, 1.0)) for name in names]
+    read = [_positive(section, key, name, values.get(name, 1.0)) for name in names]
+    num_runs = int(_positive(section, key, "num_runs", values.get("num_runs", 1)))
     if read[0] > read[1] or read[2] > read[3]:
         section.refuse(key, "percentiles must ascend")
-    return Spreads(Spread(read[0], read[1]), Spread(read[2], read[3]), int(_positive(section, key, values.get("num_runs", 1))))
+    return Spreads(Spread(read[0], read[1]), Spread(read[2], read[3]), num_runs)

@@ -34,7 +34,7 @@ PRIORS: Final[Mapping[str, Prior]] = {
     "four_bit_bandwidth_ratio": Prior(0.7, 0.2),
     "expert_bandwidth_ratio": Prior(0.8, 0.15, 0.0, 0.1),
     "four_bit_expert_bandwidth_ratio": Prior(0.9, 0.15),
-    "cache_bandwidth_ratio": Prior(0.82, 0.15, 0.0, 0.1),
+    "cache_bandwidth_ratio": Prior(0.82, 0.15, 0.0, 0.25),
     "widening_bytes_per_second": Prior(2.7e12, 0.3),
     "routing_exponent": Prior(0.85, 0.1),
     "layer_seconds": Prior(20e-6, 0.5, 0.3),
@@ -55,12 +55,12 @@ PRIORS: Final[Mapping[str, Prior]] = {
     "prefill_attention_ratio": Prior(0.5, 0.4),
     "linear_prefill_factor": Prior(3.0, 0.5),
     "latent_prefill_factor": Prior(1.5, 0.5),
-    "prefill_layer_seconds": Prior(300e-6, 0.6, 0.4, 0.3),
+    "prefill_launch_ratio": Prior(6.0, 0.6, 0.2, 0.2),
     "interference_ratio": Prior(1.0, 0.1, 0.1),
     "first_token_host_seconds": Prior(40e-3, 0.8, 0.6),
     "prompt_token_seconds": Prior(5e-6, 0.7),
     "prompts_ahead_per_request": Prior(0.07, 0.4, 0.2),
-    "yearly_speedup": Prior(1.3, 0.2, 0.2),
+    "yearly_speedup": Prior(1.7, 0.2, 0.2),
 }
 #: Departures that several parameters share: the pace of a generation's small kernels, how well an engine prefills.
 KERNEL_PACE: Final = (

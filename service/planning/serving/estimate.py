@@ -1,8 +1,10 @@
 """What will really be served? The estimate of a named calibration with its ranges, and the bound beside it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
+from typing import Any
 
 from service.catalogue.calibrations import (
     RELEASE_TIMES,
@@ -16,7 +18,7 @@ from service.catalogue.lookup import calibration as look_up
 from service.planning import defaults
 from service.planning.decode_step import DecodePlan, Load, decode_bound
 from service.planning.engine_settings import cache_format
-from service.planning.errors import InvalidRequest, NotFound, Violation
+from service.planning.errors import InvalidRequest, NotFound, Unanswerable, Violation
 from service.planning.explain import Apply, Recorder, plainly
 from service.planning.requests import AcceleratorSpec, EngineSpec, ModelSpec, Parallelism, Precision
 from service.planning.resolve import Resolver, SplitModel
@@ -27,6 +29,7 @@ from service.planning.serving.places import Places, asked_places
 from service.planning.serving.ranges import (
     corrected,
     interval,
+    observation_notes,
     rate_interval,
     tpot_over_requests,
     ttft_over_requests,
@@ -89,6 +92,10 @@ class ServingEstimator:
         notes = (*plan.assumptions, *note)
         return Deployment(split, plan, serving_work(split, plan), calibration, generation, notes)
 
+    def engine_name(self, name: str) -> str:
+        """The name of a calibrated engine that goes by several. NotFound where there is none."""
+        return self._calibration(name).name
+
     def _calibration(self, name: str) -> Calibration:
         try:
             return look_up(self.resolver.catalogue, name)
@@ -123,6 +130,8 @@ class ServingEstimator:
     def estimate_serving(self, request: EstimateServingRequest) -> EstimateServingResponse:
         """The estimate and the bound. InvalidRequest, NotFound or Unanswerable where there is neither."""
         check_workload(request.workload)
+        if request.observe is not None:  # the doors put an observation in its place
+            raise Unanswerable("observe", "nothing here reads other servers", "send the observation itself")
         deployed = self.deployment(request.model, request.accelerator, request.engine, request.precision, request.parallelism)
         recorder = Recorder() if request.explain else None
         load = request.workload
@@ -133,7 +142,7 @@ class ServingEstimator:
             request.memory_utilization_ratio,
             load.input_tokens + load.output_tokens / 2,
         )
-        reason = _unanswerable(deployed, held)
+        reason = unanswerable(deployed, held)
         loaded = None if reason else self._loaded(request, deployed, held, recorder or plainly)
         batch = ceil(loaded.state.batch - 1e-9) if loaded else _batch_without(load, held)
         bound = decode_bound(
@@ -150,13 +159,16 @@ class ServingEstimator:
             saturation=_saturation(loaded, held) if loaded else "",
             fits=None if held.by_memory is None else held.by_memory >= 1,
             num_devices=deployed.plan.footprint.shape.num_devices * _replicas(load),
-            assumptions=self._assumptions(request, deployed, held, taken),
+            assumptions=(
+                *self._assumptions(request, deployed, held, taken),
+                *observation_notes(request.observation, loaded.state.running / _decoders(load) if loaded else None),
+            ),
             catalogue_revision=self.resolver.revision,
             explanation=recorder.explanation(_figures(deployed)) if recorder else None,
         )
 
     def _loaded(self, request: EstimateServingRequest, deployed: Deployment, held: Places, apply: Apply) -> Loaded:
-        assert deployed.generation is not None  # noqa: S101 - what _unanswerable has ruled out
+        assert deployed.generation is not None
         by = self.parameters(deployed.generation, deployed.calibration, request.engine.version)
         load = request.workload
         traffic = traffic_of(load, request.engine)
@@ -168,9 +180,8 @@ class ServingEstimator:
 
     def _estimate(self, request: EstimateServingRequest, deployed: Deployment, held: Places, loaded: Loaded) -> ServingEstimate:
         generation, calibration = deployed.generation, deployed.calibration
-        assert generation is not None  # noqa: S101
-        subject = f"{self._model_name(request.model)} on {deployed.plan.device.name}"
-        familiar = subject in generation.seen
+        assert generation is not None
+        familiar = self.is_familiar(request.model, deployed)
         state = loaded.state
         first = state.first_token_seconds + loaded.queue_seconds
         correction, spreads = corrected(
@@ -185,9 +196,11 @@ class ServingEstimator:
         tpot = tpot_over_requests(loaded, output, token, spreads.inter_token)
         ttft = ttft_over_requests(loaded, prompt, spreads.first_token)
         rate = _corrected_rate(loaded, token, prompt, request.workload)
-        spread = spreads.inter_token if request.workload.concurrency is not None else Spread(1.0, 1.0)
-        devices = deployed.plan.footprint.shape.num_devices * _replicas(request.workload)
         stable = loaded.is_stable
+        # Arrivals that come to rest are finished at the rate at which they arrive, whatever the times.
+        is_given = stable and request.workload.requests_per_second is not None
+        spread = Spread(1.0, 1.0) if is_given else spreads.inter_token
+        devices = deployed.plan.footprint.shape.num_devices * _replicas(request.workload)
         whole = first * prompt + state.decode_seconds * token
         return ServingEstimate(
             tpot_seconds=tpot.mean if stable else None,
@@ -205,7 +218,7 @@ class ServingEstimator:
             queued_requests=loaded.queued,
             queue_seconds=loaded.queue_seconds,
             max_running_requests=held.most,
-            kv_pool_occupancy_ratio=min(1.0, state.running / max(1.0, held.by_memory or held.most)),
+            kv_pool_occupancy_ratio=min(1.0, _holding(state, request.workload) / max(1.0, held.by_memory or held.most)),
             utilization_ratio=loaded.utilization_ratio,
             calibration=f"{calibration.name}-{generation.generation}",
             calibration_basis=EstimateBasis(generation.basis.value),
@@ -213,6 +226,11 @@ class ServingEstimator:
             terms=_terms(state),
             correction=correction,
         )
+
+    def is_familiar(self, model: ModelSpec, deployed: Deployment) -> bool:
+        """Whether runs of this very model on this accelerator are among those that were fitted to."""
+        subject = f"{self._model_name(model)} on {deployed.plan.device.name}"
+        return deployed.generation is not None and subject in deployed.generation.seen
 
     def _model_name(self, spec: ModelSpec) -> str:
         names = self.resolver.catalogue.model_names
@@ -243,13 +261,13 @@ def check_workload(load: Workload) -> None:
         raise InvalidRequest(Violation(field, f"more than the {most} tokens that a step puts forward", f"at most {most}"))
 
 
-def traffic_of(load: Workload, engine: EngineSpec) -> Traffic:
-    """The requests as the arithmetic takes them."""
+def traffic_of(load: Workload, engine: EngineSpec, number: Callable[[Any], Any] = float) -> Traffic:
+    """The requests as the arithmetic takes them. A sweep, whose tokens are arrays, passes ``number=np.asarray``."""
     drafts = load.speculative_decoding
     slowed = 1 + (drafts.drafter_step_ratio or 0.0) if drafts else 1.0
     return Traffic(
-        input_tokens=float(load.input_tokens),
-        output_tokens=float(load.output_tokens),
+        input_tokens=number(load.input_tokens),
+        output_tokens=number(load.output_tokens),
         cached_ratio=load.prefix_cache_hit_ratio or 0.0,
         tokens_per_pass=float(engine.max_num_batched_tokens or _TOKENS_PER_PASS),
         tokens_per_step=drafts.accepted_tokens_per_step / slowed if drafts else 1.0,
@@ -258,12 +276,21 @@ def traffic_of(load: Workload, engine: EngineSpec) -> Traffic:
     )
 
 
+def _holding(state: Steady, load: Workload) -> float:
+    """Requests of one replica that hold a cache: where prompts are computed elsewhere, those that decode."""
+    return state.batch if load.disaggregation else state.running
+
+
+def _decoders(load: Workload) -> int:
+    return load.disaggregation.decode_replicas if load.disaggregation else 1
+
+
 def _replicas(load: Workload) -> int:
     split = load.disaggregation
     return split.prefill_replicas + split.decode_replicas if split else 1
 
 
-def _unanswerable(deployed: Deployment, held: Places) -> str:
+def unanswerable(deployed: Deployment, held: Places) -> str:
     """Why there is no estimate; empty where there is one."""
     device, name = deployed.plan.device, deployed.calibration.title
     if deployed.generation is None:

@@ -1,13 +1,9 @@
 """How long a decode step and a prompt take: the work of a device under a calibration.
 
-Everything here is arithmetic on floats or arrays; ``Pick`` names the two operations that differ between them.
+Everything here is arithmetic on floats or arrays; ``Pick`` names the operations that differ between them.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
-
-import numpy as np
 
 from service.catalogue.calibrations import Parameters
 from service.formulas.serving import (
@@ -18,19 +14,10 @@ from service.formulas.serving import (
     streaming_seconds,
 )
 from service.planning.explain import Apply, plainly
+from service.planning.pick import ARRAYS, FLOATS, Pick
 from service.planning.serving.work import ByWidth, Growth, ServingWork
 
-
-@dataclass(frozen=True, slots=True)
-class Pick:
-    """The larger and the smaller of two, for floats or for arrays."""
-
-    larger: Callable[[float, float], float]
-    smaller: Callable[[float, float], float]
-
-
-FLOATS: Final = Pick(max, min)
-ARRAYS: Final = Pick(np.maximum, np.minimum)
+__all__ = ["ARRAYS", "FLOATS", "DecodeStep", "Pick", "Prefill", "decode_step", "growth_at", "layer_seconds", "prefill"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +186,7 @@ def prefill(
     ring = 2 * (work.num_ranks - 1) / work.num_ranks / work.link_bandwidth_bytes_per_second
     sent = work.num_collectives * ring * work.collective_bytes_per_token * new_tokens
     compute = (matrices * new_tokens + attention) * slowed + sent
-    launches = by.prefill_layer_seconds * work.num_layers
+    launches = by.prefill_launch_ratio * layer_seconds(work, by)
     experts = _all_experts(work, by, apply)
     fixed = launches + experts + _weights(work, by, apply)
     passes = 1 + new_tokens / tokens_per_pass

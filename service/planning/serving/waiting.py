@@ -1,0 +1,182 @@
+"""What requests that arrive at random see: how long they wait for their first token, and how far they differ.
+
+A closed loop starts its requests together, so that prompts queue by how many requests there are; requests that arrive at random
+(Poisson) meet only those that happen to come in the same steps. A request waits for the end of the step that runs when it
+arrives; all prompts that came in that step are then computed in the next one, beside those that decode. A step's length so
+depends on how many came in the one before: its mean and variance follow from that. Floats for a point, arrays for a sweep.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from service.catalogue.calibrations import Parameters
+from service.formulas.serving import prefill_pass_seconds
+from service.planning.pick import Pick
+from service.planning.serving.steady import Steady, Traffic
+
+#: Standard normal quantiles of the percentiles that are told.
+NORMAL: Final = {"p50": 0.0, "p90": 1.2816, "p99": 2.3263}
+RATIOS: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+_E: Final = 2.718281828459045
+#: Prompts that fill more of the time than this have no steady state that could be told from growing queues.
+_BUSIEST: Final = 0.98
+#: The variance of the mean number of others during a stay, over that at a moment: stays overlap by two thirds on average.
+_OVERLAP: Final = 2.0 / 3.0
+#: How those that come during a stay and the mean number of others in it go together: 1/2 over the root of the overlap.
+_TOGETHER: Final = 0.5 / _OVERLAP**0.5
+#: Tukey's lambda distribution of this shape and scale is nearly the normal one.
+_SHAPE: Final = 0.135
+_SCALE: Final = 0.1975
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Times over requests. Seconds: what is the same for all, and mean and deviation of what is not."""
+
+    first_certain: float
+    first_varying: float
+    first_deviation: float
+    token_certain: float
+    token_varying: float
+    token_deviation: float
+    met_chance: float  # of falling into a step that computes a prompt
+    met_varying: float  # what is then not the same for all, mean and deviation
+    met_deviation: float
+    unmet_seconds: float  # the most that a request waits otherwise: one step
+    prefill_busy_ratio: float  # of the time, taken by prompts: at 1 they queue without end
+
+
+def quantile(mean: float, deviation: float, normal: float, pick: Pick) -> float:
+    """A quantile of a gamma distribution of that mean and deviation (Wilson and Hilferty, 1931); 0 where there is neither."""
+    mean = pick.larger(mean, 1e-12)
+    inverse = (deviation / mean) ** 2 / 9  # 1 / (9 · shape)
+    return mean * pick.larger(1 - inverse + normal * inverse**0.5, 0.0) ** 3
+
+
+def token_quantile(mean: float, deviation: float, key: str, pick: Pick) -> float:
+    """A percentile of what others add to the time between tokens: by a gamma or a normal distribution, whichever is longer.
+
+    Where few prompts come in between it is skewed to one side, where places run out to the other.
+    """
+    even = mean + NORMAL[key] * deviation
+    return pick.larger(quantile(mean, deviation, NORMAL[key], pick), even)
+
+
+def first_quantile(seen: Waits, key: str, queued: float, uneven: float, pick: Pick) -> float:
+    """A percentile of what is not the same for all of the time to the first token.
+
+    ``queued``: mean wait for a place. ``uneven``: how much more prompts queue that differ, 1 where all are alike. Few requests
+    meet a prompt where prompts are few, and those that do wait long: a gamma distribution alone would miss them.
+    """
+    whole = quantile(*longer(seen.first_varying * uneven, seen.first_deviation * uneven, queued), NORMAL[key], pick)
+    ratio = RATIOS[key]
+    unmet = pick.larger(1 - seen.met_chance, 1e-9)
+    among = pick.smaller(pick.larger((ratio - unmet) / pick.larger(seen.met_chance, 1e-9), 1e-6), 1 - 1e-6)
+    normal = (among**_SHAPE - (1 - among) ** _SHAPE) / _SCALE
+    met = quantile(seen.met_varying * uneven, seen.met_deviation * uneven, normal, pick)
+    met = pick.where(ratio > unmet, met, 0.0)
+    return pick.larger(whole, pick.larger(met, seen.unmet_seconds * pick.smaller(1.0, ratio / unmet)))
+
+
+def longer(varying: float, deviation: float, queued: float) -> tuple[float, float]:
+    """Mean and deviation with a queue added, whose wait is exponential: its deviation is its mean."""
+    return varying + queued, (deviation * deviation + queued * queued) ** 0.5
+
+
+def waits(
+    by: Parameters, traffic: Traffic, state: Steady, per_second: float, decoding: float, elasticity: float, pick: Pick
+) -> Waits:
+    """Times of requests that arrive ``per_second`` where ``decoding`` others decode on average.
+
+    ``state``: as a request sees it, itself among those that decode. ``elasticity``: by how many per cent the time between
+    tokens grows when 1 % more decode.
+    """
+    apart = traffic.is_disaggregated
+    step = state.step.seconds * (1 - apart)
+    busy = (1 - _E**-decoding) * (1 - apart)  # the chance that an arrival finds somebody decoding
+    beside = by.interference_ratio * prefill_pass_seconds(
+        compute_seconds=state.prompt.compute_seconds, fixed_seconds=state.prompt.pass_beside_decode_seconds
+    )
+    own = busy * beside + (1 - busy) * state.prompt.seconds
+    tokens = traffic.input_tokens * (1 - traffic.cached_ratio)
+    share = pick.larger(pick.smaller(tokens / traffic.tokens_per_pass, 1e6), 0.0)
+    each = own + busy * step * share  # a prompt that fills its passes keeps others out of them
+    load = pick.smaller(per_second * each, _BUSIEST)
+    first = _first(per_second, load, each, busy * step, pick)
+    host = by.first_token_host_seconds + by.prompt_token_seconds * traffic.input_tokens
+    steps = pick.larger(1.0, -(-share // 1))
+    certain = host + own + busy * step * steps
+    left = _left_behind(traffic, per_second, load, each, first, own, busy * step, pick)
+    token = _token(state, per_second, decoding, elasticity, left, pick)
+    met = _met(first, per_second, each, busy * step, pick)
+    return Waits(certain, *first, *token, *met, per_second * each)
+
+
+def _met(
+    first: tuple[float, float], per_second: float, each: float, step: float, pick: Pick
+) -> tuple[float, float, float, float]:
+    """The wait of those that fall into a step that computes a prompt: their part, mean and deviation; and the others' most."""
+    chance = pick.smaller(pick.larger(per_second * (each + step), 1e-9), 1.0)
+    mean = pick.larger(first[0] - (1 - chance) * step / 2, 0.0) / chance
+    square = pick.larger(first[0] * first[0] + first[1] * first[1] - (1 - chance) * step * step / 3, 0.0) / chance
+    deviation = pick.larger(square - mean * mean, mean * mean / 3) ** 0.5  # at least that of a residual time, which is even
+    return chance, mean, deviation, step
+
+
+def _first(per_second: float, load: float, each: float, step: float, pick: Pick) -> tuple[float, float]:
+    """Mean and deviation of the wait: for the running step, and for the prompts of the next one.
+
+    A step takes ``step`` and ``each`` for every prompt that came during the one before: K ~ Poisson(λ·S).
+    """
+    mean_step = step / (1 - load)
+    variance = each * each * per_second / (1 - load * load)  # of a step, over its mean
+    seen = mean_step + variance  # the step that an arrival falls into: long ones are met more often
+    spread = variance * pick.larger(seen, 0.0)
+    wait = seen / 2 + load * seen
+    square = (seen * seen + spread) / 3 - seen * seen / 4
+    square = square + each * each * per_second * seen + load * load * spread + load * spread
+    return wait, square**0.5
+
+
+def _left_behind(
+    traffic: Traffic,
+    per_second: float,
+    load: float,
+    each: float,
+    first: tuple[float, float],
+    own: float,
+    step: float,
+    pick: Pick,
+) -> tuple[float, float]:
+    """What the prompts that came while a request waited add to each of its tokens, mean and deviation.
+
+    They are computed while it decodes, and so are those that come meanwhile; at its end fewer wait than at its start, since
+    it starts where prompts bunch.
+    """
+    tokens = pick.larger(traffic.output_tokens - 1, 1.0)
+    waited = pick.larger(first[0] + own + step - step / (1 - load), 0.0)
+    each_token = each * per_second / (1 - load) / tokens * (1 - traffic.is_disaggregated)
+    return waited * each_token, first[1] * each_token
+
+
+def _token(
+    state: Steady,
+    per_second: float,
+    decoding: float,
+    elasticity: float,
+    left: tuple[float, float],
+    pick: Pick,
+) -> tuple[float, float, float]:
+    """Time between tokens: for a request alone, and mean and deviation of what others add.
+
+    Others differ in number, and a slower engine holds more of them: the square root of their number over (1 − elasticity).
+    """
+    feedback = pick.larger(1 - elasticity, 0.05)
+    mean = state.inter_token_seconds
+    relative = elasticity * (_OVERLAP / feedback / pick.larger(decoding, 1e-9)) ** 0.5
+    met = pick.larger(per_second * state.decode_seconds, 1e-9)
+    counted = state.interference_seconds / met**0.5 / feedback
+    varying = pick.smaller(mean, pick.larger(state.interference_seconds + elasticity * mean, 1e-12))
+    batch_part = relative * mean * (1 - state.interference_seconds / mean)
+    variance = batch_part * batch_part + counted * counted + 2 * _TOGETHER * batch_part * counted + left[1] * left[1]
+    return mean - varying, varying + left[0], variance**0.5
