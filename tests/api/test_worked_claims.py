@@ -1,6 +1,7 @@
 """Section C of the worked figures through REST and gRPC, against the running service; and what a claim refuses."""
 
 import json
+import time
 import urllib.error
 from typing import Any
 
@@ -68,6 +69,14 @@ def test_what_is_no_claim_is_refused_by_field(
     violations = refusal(service, question)["details"][1]["field_violations"]
     assert field in {each["field"] for each in violations}
     assert any(reason in each["description"] for each in violations)
+
+
+@pytest.mark.parametrize("piece", ["1,", "H100 ", "9", "a1-"])
+def test_a_text_as_long_as_a_body_may_be_is_refused_at_once(service: RunningService, piece: str) -> None:
+    started = time.perf_counter()
+    body = refusal(service, {"text": (piece * 4_000_000)[:4_000_000]})
+    assert time.perf_counter() - started < 5
+    assert "text" == body["details"][1]["field_violations"][0]["field"]
 
 
 def test_a_claim_by_its_fields_is_judged_as_in_words(service: RunningService) -> None:

@@ -6,6 +6,7 @@ from service.catalogue.entries import Catalogue
 from service.catalogue.lookup import (
     UnknownName,
     accelerator,
+    accelerator_by_any_name,
     accelerator_by_product_label,
     model,
     nearest_names,
@@ -123,3 +124,19 @@ def test_an_unknown_label_is_offered_accelerators(catalogue: Catalogue) -> None:
     with pytest.raises(UnknownName) as caught:
         accelerator_by_product_label(catalogue, "NVIDIA-H100")
     assert "h100-pcie" in caught.value.nearest
+
+
+@pytest.mark.parametrize("name", ["h100-sxm", "h100-sxm5", "NVIDIA-H100-80GB-HBM3", "nvidia-h100-80gb-hbm3"])
+def test_an_accelerator_by_name_alias_or_label(name: str, catalogue: Catalogue) -> None:
+    assert "h100-sxm" == accelerator_by_any_name(catalogue, name).name
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "nearest"),
+    [("NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", "GPU product label", ("h100-sxm",)), ("h100-sxn", "accelerator", ("h100-sxm",))],
+)
+def test_neither_name_nor_label(name: str, kind: str, nearest: tuple[str, ...], catalogue: Catalogue) -> None:
+    with pytest.raises(UnknownName) as caught:
+        accelerator_by_any_name(catalogue, name)
+    assert kind == caught.value.kind
+    assert nearest == caught.value.nearest[:1]

@@ -19,21 +19,25 @@ from tonnage.errors import (
     Unimplemented,
     Violation,
 )
+from tonnage.sweeps import AsyncSweep, Sweep
 from tonnage.v1.accelerator_pb2 import AcceleratorSpec, InlineAccelerator, NodeSpec
 from tonnage.v1.engine_pb2 import EngineSpec
 from tonnage.v1.fusion_pb2 import Attention, Elementwise, Gemm, Normalization, Operator, Reduction, Softmax
 from tonnage.v1.kernel_service_pb2 import StructureLayout
 from tonnage.v1.model_pb2 import DenseModel, ModelSpec, Parallelism, Precision
 from tonnage.v1.roofline_pb2 import OwnPoints
+from tonnage.v1.serving_service_pb2 import Disaggregation, PrometheusObservation, ServingObservation, SpeculativeDecoding
 
 __all__ = [
     "AcceleratorSpec",
     "AsyncClient",
     "AsyncPager",
+    "AsyncSweep",
     "Attention",
     "Client",
     "DeadlineExceeded",
     "DenseModel",
+    "Disaggregation",
     "Elementwise",
     "EngineSpec",
     "Gemm",
@@ -49,11 +53,15 @@ __all__ = [
     "Pager",
     "Parallelism",
     "Precision",
+    "PrometheusObservation",
     "Reduction",
     "Refused",
     "ServiceFault",
+    "ServingObservation",
     "Softmax",
+    "SpeculativeDecoding",
     "StructureLayout",
+    "Sweep",
     "TonnageError",
     "Unanswerable",
     "Unavailable",

@@ -9,7 +9,9 @@ import grpc
 from tonnage import methods
 from tonnage.channel import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS, CallOptions, Metadata, channel_options
 from tonnage.errors import from_rpc_error
-from tonnage.methods import EntryT, Listing, Method, P, PageRequestT, PageT, RequestT, ResponseT, presented
+from tonnage.methods import EntryT, Listing, Method, P, PageRequestT, PageT, RequestT, ResponseT, Streaming, presented
+from tonnage.sweeps import Sweep
+from tonnage.v1.sweep_service_pb2 import RunSweepRequest, RunSweepResponse
 
 
 class Pager(Generic[PageRequestT, PageT, EntryT]):
@@ -48,6 +50,19 @@ def _list(
         return Pager(self, listing, listing.build(*args, **kwargs))
 
     return presented(call, listing.build, Pager)
+
+
+def _sweep(method: Streaming[P, RunSweepRequest, RunSweepResponse]) -> Callable[Concatenate["Client", P], Sweep]:
+    def call(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> Sweep:
+        send: grpc.UnaryStreamMultiCallable[RunSweepRequest, RunSweepResponse] = self._channel.unary_stream(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
+        )
+        request = method.build(*args, **kwargs)
+        return Sweep(send(request, timeout=self._options.timeout, metadata=tuple(self._options.metadata)))
+
+    return presented(call, method.build, Sweep)
 
 
 class Client:
@@ -116,6 +131,7 @@ class Client:
     estimate_decode = _call(methods.ESTIMATE_DECODE)
     estimate_kv_memory = _call(methods.ESTIMATE_KV_MEMORY)
     fit_node = _call(methods.FIT_NODE)
+    estimate_serving = _call(methods.ESTIMATE_SERVING)
     compute_utilization = _call(methods.COMPUTE_UTILIZATION)
     list_accelerators = _list(methods.LIST_ACCELERATORS)
     get_accelerator = _call(methods.GET_ACCELERATOR)
@@ -129,3 +145,4 @@ class Client:
     analyze_fusion = _call(methods.ANALYZE_FUSION)
     draw_roofline = _call(methods.DRAW_ROOFLINE)
     audit_claim = _call(methods.AUDIT_CLAIM)
+    run_sweep = _sweep(methods.RUN_SWEEP)

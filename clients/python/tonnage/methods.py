@@ -8,13 +8,15 @@ from typing import Generic, ParamSpec, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 
-from tonnage import claim_requests, kernel_requests, price_requests, requests
+from tonnage import claim_requests, kernel_requests, price_requests, requests, serving_requests, sweep_requests
 from tonnage.v1 import capacity_service_pb2 as capacity
 from tonnage.v1 import catalogue_service_pb2 as catalogue
 from tonnage.v1 import claim_service_pb2 as claim
 from tonnage.v1 import fusion_pb2 as fusion
 from tonnage.v1 import kernel_service_pb2 as kernel
 from tonnage.v1 import roofline_pb2 as roofline
+from tonnage.v1 import serving_service_pb2 as serving
+from tonnage.v1 import sweep_service_pb2 as sweep
 
 PageRequest: TypeAlias = (
     catalogue.ListAcceleratorsRequest
@@ -61,6 +63,10 @@ class Listing(Method[P, PageRequestT, PageT], Generic[P, PageRequestT, PageT, En
         following = copy.deepcopy(request)
         following.page_token = page.next_page_token
         return following
+
+
+class Streaming(Method[P, RequestT, ResponseT]):
+    """A call that is answered in parts."""
 
 
 def presented(call: Callable[P, AnswerT], build: Callable[..., object], answer: object) -> Callable[P, AnswerT]:
@@ -168,6 +174,18 @@ DRAW_ROOFLINE = Method(
     kernel_requests.draw_roofline,
     roofline.DrawRooflineRequest,
     roofline.DrawRooflineResponse,
+)
+ESTIMATE_SERVING = Method(
+    "/tonnage.v1.ServingService/EstimateServing",
+    serving_requests.estimate_serving,
+    serving.EstimateServingRequest,
+    serving.EstimateServingResponse,
+)
+RUN_SWEEP = Streaming(
+    "/tonnage.v1.SweepService/RunSweep",
+    sweep_requests.run_sweep,
+    sweep.RunSweepRequest,
+    sweep.RunSweepResponse,
 )
 AUDIT_CLAIM = Method(
     "/tonnage.v1.ClaimService/AuditClaim",

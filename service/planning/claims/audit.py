@@ -7,7 +7,7 @@ from service.planning.claims.bare import judge_name
 from service.planning.claims.claim import Claim, Kind
 from service.planning.claims.devices import judge_device
 from service.planning.claims.evidence import Evidence
-from service.planning.claims.facts import facts_of, judge_fact, judge_node_name
+from service.planning.claims.facts import facts_of, judge_fact, judge_made_in, judge_node_name
 from service.planning.claims.names import Names, names_of
 from service.planning.claims.processes import judge_process
 from service.planning.claims.ratios import judge_ratio
@@ -55,6 +55,8 @@ def audit_claim(catalogue: Catalogue, request: AuditClaimRequest) -> AuditClaimR
 def _audited(evidence: Evidence, claim: Claim, names: Names | None) -> AuditedClaim:
     if not claim.names:
         return _unknown_subject(evidence, claim, names)
+    if claim.quantity is Quantity.MADE_IN:
+        return judge_made_in(evidence, claim)
     if claim.amount is None:
         return judge_name(evidence, claim)
     if claim.quantity is Quantity.RATIO:

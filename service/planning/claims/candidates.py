@@ -4,6 +4,8 @@ Every candidate carries its differences from a like-for-like basis, each with a 
 likelier it is that the figure is what the claim is about. Weights only order candidates; no verdict depends on their size.
 """
 
+import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -53,6 +55,8 @@ _WEIGHTS = {
     Difference.OTHER_QUANTITY: 3.5,
 }
 
+_BINARY_UNIT = re.compile(r"[kmgt]ib\b", re.IGNORECASE)
+_LEAST_RACK = 32
 #: What a number of one of the two is where it is taken for the other.
 _GIGA = {"GB": 2.0**30, "GiB": 1e9}
 
@@ -232,7 +236,9 @@ def _memories(accelerator: Accelerator, claim: Claim) -> Iterator[Candidate]:
         if figure is None:
             continue
         reported = () if claim.is_usable else (Difference.USABLE,)
-        yield _settled(accelerator, field, figure, Quantity.MEMORY).differing(*reported)
+        # In decimal bytes it is a number that nobody prints: 179.06 GiB are 192.3 GB by chance, not by name.
+        if claim.is_usable or (claim.amount and _BINARY_UNIT.search(claim.amount.printed)):
+            yield _settled(accelerator, field, figure, Quantity.MEMORY).differing(*reported)
         in_decimal = replace(_settled(accelerator, field, figure, Quantity.MEMORY), value=figure.value / 2**30 * 1e9)
         yield in_decimal.differing(*reported, Difference.BINARY_UNIT)
     for disputed in _disputed(accelerator, "usable_memory", Quantity.MEMORY):
@@ -271,13 +277,28 @@ def _counted(catalogue: Catalogue, single: Candidate, claim: Claim) -> Iterator[
         sizes = {1, expected}
     for size in sorted(sizes):
         several = replace(single, value=single.value * size, num_devices=size)
-        if size > expected == 1 and size == superchip and claim.of(Kind.ACCELERATOR):
+        if claim.per_system and claim.num_devices is None and not claim.of(Kind.NODE_TYPE):
+            several = several.differing(*_of_system(size, claim.per_system))
+        elif size > expected == 1 and size == superchip and _may_be_a_superchip(claim):
             several = several.differing(Difference.SUPERCHIP)
         elif size > expected:
             several = several.differing(Difference.SEVERAL_DEVICES)
         elif size < expected:
             several = several.differing(Difference.FEWER_DEVICES)
         yield several
+
+
+def _may_be_a_superchip(claim: Claim) -> bool:
+    """Whether the bare name can stand for the superchip: links are always printed per GPU."""
+    return bool(claim.of(Kind.ACCELERATOR)) and not claim.per_device and claim.quantity is not Quantity.LINK_BANDWIDTH
+
+
+def _of_system(size: int, system: str) -> tuple[Difference, ...]:
+    """Whether so many devices make such a system: a rack or pod from 32 on, a board or node from 2 on."""
+    least, most = (_LEAST_RACK, math.inf) if system in {"rack", "pod"} else (2, _LEAST_RACK - 1)
+    if size < least:
+        return (Difference.FEWER_DEVICES,)
+    return (Difference.SEVERAL_DEVICES,) if size > most else ()
 
 
 def _system_sizes(catalogue: Catalogue, accelerator: str) -> set[int]:

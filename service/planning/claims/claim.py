@@ -74,6 +74,7 @@ class Claim:
     num_devices: int | None = None
     per_device: bool = False
     per_superchip: bool = False
+    per_system: str = ""  # "rack", "board", …
     direction: str = ""
     link: str = ""
     baseline: str = ""

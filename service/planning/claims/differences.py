@@ -5,7 +5,7 @@ from typing import Final
 
 from service.catalogue.entries import Sparsity, Status
 from service.planning.claims.candidates import Candidate, Difference, gpus_per_superchip
-from service.planning.claims.claim import Claim, Kind
+from service.planning.claims.claim import Claim
 from service.planning.claims.requests import Quantity
 from service.planning.claims.shown import ratio_words, shown
 
@@ -92,7 +92,8 @@ def _several(candidate: Candidate, _claim: Claim) -> str:
 
 
 def _fewer(candidate: Candidate, claim: Claim) -> str:
-    return f"it is of {counted(candidate.num_devices, candidate)} only, not of {claim.subject} as a whole."
+    whole = f"a {claim.per_system}" if claim.per_system else f"{claim.subject} as a whole"
+    return f"it is of {counted(candidate.num_devices, candidate)} only, not of {whole}."
 
 
 def _other_sku(candidate: Candidate, _claim: Claim) -> str:
@@ -184,8 +185,9 @@ def remarks(candidate: Candidate, claim: Claim) -> Iterator[str]:
     if claim.sparsity and candidate.sparsity == claim.sparsity == Sparsity.STRUCTURED_2_4.value:
         text = _sparse(candidate, claim)
         yield text[0].upper() + text[1:]
-    if claim.of(Kind.NODE_TYPE) and candidate.num_devices > 1 and Difference.SEVERAL_DEVICES not in candidate.differences:
+    told = {Difference.SEVERAL_DEVICES, Difference.SUPERCHIP} & set(candidate.differences)
+    if candidate.num_devices > 1 and not told:
         single = shown(candidate.value / candidate.num_devices, unit_of(candidate.quantity))
-        yield f"It counts all {candidate.num_devices} of the system: {single} of one."
+        yield f"It counts {counted(candidate.num_devices, candidate)}: {single} of one."
     if entry.status is Status.PRELIMINARY:
         yield f"The {entry.title} is preliminary: its vendor may still change what it says."

@@ -144,7 +144,7 @@ def _of_systems(catalogue: Catalogue, claim: Claim) -> Iterator[Fact]:
 
 def _of_dies(catalogue: Catalogue, claim: Claim) -> Iterator[Fact]:
     wanted = set(claim.of(Kind.DIE))
-    architectures = {word.casefold() for each in subjects(catalogue, claim) for word in each.architecture.split()}
+    architectures = _words_of_architectures(catalogue, claim)
     field = next(iter(catalogue.exposure_fields.values()), None)
     for process in catalogue.processes.values():
         for die in process.dies:
@@ -178,6 +178,11 @@ def _of_dies(catalogue: Catalogue, claim: Claim) -> Iterator[Fact]:
                 yield Fact(die.name, title, "dies.share_of_exposure_field", what, share, "%", Basis.DERIVED, sources)
 
 
+def _words_of_architectures(catalogue: Catalogue, claim: Claim) -> set[str]:
+    """The words of the subject's architectures, of which one can be a die: "Hopper GH100"."""
+    return {word.casefold() for each in subjects(catalogue, claim) for word in each.architecture.split()}
+
+
 def _of_exposure_fields(catalogue: Catalogue, claim: Claim) -> Iterator[Fact]:
     for name in claim.of(Kind.EXPOSURE_FIELD):
         field = catalogue.exposure_fields[name]
@@ -208,3 +213,21 @@ def judge_node_name(evidence: Evidence, claim: Claim) -> AuditedClaim:
         return evidence.audited(claim, Verdict.CONTRADICTED, reasons, sources=(*process.sources, _NODE_NAME_SOURCE))
     reasons = [f"{claim.amount.printed} is in the name of {process.title} and its kind. {_LENGTH_NAME}", _LMC]
     return evidence.audited(claim, Verdict.MATCHES_ANOTHER_BASIS, reasons, sources=(*process.sources, _NODE_NAME_SOURCE))
+
+
+def judge_made_in(evidence: Evidence, claim: Claim) -> AuditedClaim:
+    """The process of a die, against the one that is claimed. The baselines of the claim are what it names."""
+    catalogue = evidence.catalogue
+    wanted = {*claim.of(Kind.DIE), *_words_of_architectures(catalogue, claim)}
+    found = [(process, die) for process in catalogue.processes.values() for die in process.dies if die.name in wanted]
+    claimed = [catalogue.processes[name.name] for name in claim.baselines if name.kind is Kind.PROCESS]
+    if not found or not claimed:
+        reasons = [f"The catalogue does not say in which process {claim.subject} is made."]
+        return evidence.audited(claim, Verdict.UNKNOWN, reasons, to_add=("the die, or a source for its process",))
+    process, die = found[0]
+    sources = (*die.area.sources, *process.sources)
+    reasons = [f"{die.name.upper()} is made in {process.title}."]
+    if process in claimed:
+        return evidence.audited(claim, Verdict.MATCHES, [*reasons, *process.notes], sources=sources)
+    reasons.append(f"{claimed[0].title} is another process.")
+    return evidence.audited(claim, Verdict.CONTRADICTED, [*reasons, *process.notes], sources=sources)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from service.planning.claims import words
@@ -13,6 +14,7 @@ from service.planning.claims.requests import Quantity
 from service.planning.errors import TooLarge
 
 MAX_CLAIMS: Final = 50
+_MAX_FIGURES: Final = 4 * MAX_CLAIMS  # counts of devices and sizes in names are figures that claim nothing
 _SENTENCE_END: Final = re.compile(r"[\n;]|(?<!\bvs)(?<!\bca)[.](?=\s|$)|[!?](?=\s|$)", re.IGNORECASE)
 _CLAUSE_END: Final = re.compile(r"[,|](?=\s|$)|\b(?:and|but|while|whereas|or)\b", re.IGNORECASE)
 _BASELINE_BEFORE: Final = re.compile(
@@ -73,7 +75,10 @@ def read_claims(text: str, names: Names) -> tuple[Claim, ...]:
 
 def _sentences(text: str, names: Names) -> Iterator[_Sentence]:
     mentions = list(names.mentions(text))
-    figures = [each for each in amounts(text) if not _is_part_of_a_name(each, mentions, text)]
+    every = list(islice(amounts(text), _MAX_FIGURES + 1))
+    if len(every) > _MAX_FIGURES:
+        raise TooLarge("text", "it holds more figures", _MAX_FIGURES, "split it over several requests")
+    figures = [each for each in every if not _is_part_of_a_name(each, mentions, text)]
     start = 0
     for end in [*(found.start() for found in _SENTENCE_END.finditer(text)), len(text)]:
         # A point within a name or a number ends no sentence: only whole ones are cut.
@@ -116,10 +121,11 @@ def _clauses(part: str, start: int, figures: Sequence[Amount], mentions: Sequenc
 
 def _claims_of(sentence: _Sentence, carried: Mention | None, names: Names) -> tuple[list[Claim], Mention | None]:
     baselines = _baselines(sentence)
-    subjects = [each for each in sentence.mentions if each not in baselines]
+    compared = {each.start for each in baselines}
+    subjects = [each for each in sentence.mentions if each.start not in compared]
     figures = _figures(sentence, subjects)
     if not figures:
-        return [_bare(sentence, each, baselines) for each in _distinct(subjects)], _last(subjects, carried)
+        return _without_figures(sentence, subjects, baselines), _last(subjects, carried)
     claims = []
     precisions: tuple[str, ...] = ()
     for amount in figures:
@@ -135,6 +141,15 @@ def _claims_of(sentence: _Sentence, carried: Mention | None, names: Names) -> tu
     return _joined(claims, sentence), _last(subjects, carried)
 
 
+def _without_figures(sentence: _Sentence, subjects: Sequence[Mention], baselines: Sequence[Mention]) -> list[Claim]:
+    """Names alone; a product and a process together claim that the one is made in the other."""
+    made = [each for each in subjects if {Kind.ACCELERATOR, Kind.DIE} & {name.kind for name in each.names}]
+    processes = [each for each in subjects if {name.kind for name in each.names} == {Kind.PROCESS}]
+    if not made or not processes:
+        return [_bare(sentence, each, baselines) for each in _distinct(subjects)]
+    return [replace(_bare(sentence, each, processes), quantity=Quantity.MADE_IN) for each in _distinct(made)]
+
+
 def _last(subjects: Sequence[Mention], carried: Mention | None) -> Mention | None:
     """What a sentence without a name is about."""
     return subjects[-1] if subjects else carried
@@ -148,8 +163,14 @@ def _figures(sentence: _Sentence, subjects: Sequence[Mention]) -> list[Amount]:
     """What is claimed: not the counts that say of how many devices, nor the memory that is part of a product's name."""
     figures = [each for each in sentence.amounts if each.unit != "devices"] or list(sentence.amounts)
     figures = [each for each in figures if not (each.unit == "x" and _counts_devices(each, subjects))]
-    apart = [each for each in figures if not any(mention.start <= each.start < mention.end for mention in subjects)]
-    return apart or figures
+    named = {each.start for each in subjects}
+    baselines = [each for each in sentence.mentions if each.start not in named]
+    figures = [each for each in figures if not _is_within(each, baselines)]
+    return [each for each in figures if not _is_within(each, subjects)] or figures
+
+
+def _is_within(amount: Amount, mentions: Sequence[Mention]) -> bool:
+    return any(mention.start <= amount.start < mention.end for mention in mentions)
 
 
 def _counts_devices(amount: Amount, subjects: Sequence[Mention]) -> bool:
@@ -239,6 +260,7 @@ def _claim(
         num_devices=_num_devices(sentence, subject),
         per_device=words.is_one_device(near),
         per_superchip=words.is_superchip(clause),
+        per_system=words.system(near),
         direction=words.direction(near),
         link=words.link(near),
         baseline=baseline.text if baseline else "",

@@ -26,6 +26,7 @@ class Quantity(StrEnum):
     AREA = "AREA"
     SHARE_OF_EXPOSURE_FIELD = "SHARE_OF_EXPOSURE_FIELD"
     TRANSISTORS = "TRANSISTORS"
+    MADE_IN = "MADE_IN"
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,9 @@ def read_fields(fields: ClaimFields, path: str, names: Names) -> tuple[Claim | N
     if fields.direction not in _DIRECTIONS:
         violations.append(Violation(f"{path}.direction", f"{fields.direction!r} is no direction", "give one_way or both_ways"))
     subject = names.subject(fields.subject)
+    if fields.quantity is Quantity.MADE_IN and (fields.value is not None or not fields.baseline):
+        remedy = "give the process as baseline, and no value"
+        violations.append(Violation(f"{path}.quantity", "MADE_IN is about a process, not a figure", remedy))
     quantity, ratio_of = _quantity(fields, amount, subject, path, violations)
     if violations:
         return None, violations

@@ -20,6 +20,9 @@ _ONE_DEVICE: Final = re.compile(
     r"(?:\b(?:per|each|one|a single|every)[ -]|/)(?:gpu|chip|accelerator|device|package|card)\b", re.IGNORECASE
 )
 _SUPERCHIP: Final = re.compile(r"\bsuper[ -]?chips?\b", re.IGNORECASE)
+_SYSTEM: Final = re.compile(
+    r"\b(?:per|each|one|a single|every)[ -](rack|pod|board|node|tray|system|server|box)\b", re.IGNORECASE
+)
 _ONE_WAY: Final = re.compile(
     r"\b(?:one[- ]way|unidirectional|uni-directional|(?:per|each|in one|one) direction|simplex)\b", re.IGNORECASE
 )
@@ -117,6 +120,12 @@ def link(text: str) -> str:
 def is_one_device(text: str) -> bool:
     """Whether the words count one device."""
     return bool(_ONE_DEVICE.search(text))
+
+
+def system(text: str) -> str:
+    """The kind of system that the words count, "rack" or "board"; empty where they count none."""
+    found = _SYSTEM.search(text)
+    return found[1].casefold() if found else ""
 
 
 def is_superchip(text: str) -> bool:

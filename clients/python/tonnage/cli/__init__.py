@@ -18,6 +18,8 @@ from tonnage.cli.models import models
 from tonnage.cli.nodes import nodes
 from tonnage.cli.occupancy import occupancy
 from tonnage.cli.prices import prices
+from tonnage.cli.serving import serving
+from tonnage.cli.sweep import sweep
 
 _INTERRUPTED = 130
 
@@ -32,6 +34,7 @@ for _command in (
     kv,
     fit,
     mfu,
+    serving,
     explain_log,
     accelerators,
     models,
@@ -41,6 +44,7 @@ for _command in (
     occupancy,
     memory_access,
     fusion,
+    sweep,
 ):
     tonnage.add_command(_command)
 

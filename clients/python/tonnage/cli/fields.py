@@ -31,6 +31,14 @@ _OPTIONS = {
     "precision.weights": "--weights",
     "precision.kv_cache": "--kv-cache",
     "precision.compute": "--compute",
+    "workload": "--concurrency",
+    "observation.num_requests": "--observed-requests",
+    "observation.tpot_seconds": "--observed-tpot-seconds",
+    "observation.ttft_seconds": "--observed-ttft-seconds",
+    "observe": "--prometheus-url",
+    "observe.labels": "--prometheus-label",
+    "observe.window_seconds": "--window-seconds",
+    "observe.metric_prefix": "--metric-prefix",
 }
 _SAME_NAME = (
     "active_mask",
@@ -68,10 +76,14 @@ def option_of(field: str) -> str:
     ('--tensor', '--context-tokens', '--config')
     >>> option_of("engine.name"), option_of("engine.max_model_len")
     ('--engine', '--max-model-len')
+    >>> option_of("workload"), option_of("workload.disaggregation.decode_replicas"), option_of("observe.prometheus_url")
+    ('--concurrency', '--decode-replicas', '--prometheus-url')
     """
     if field not in _OPTIONS and field.startswith("engine."):
         field = field.removeprefix("engine.")
         return "--" + field.replace("_", "-")
+    if field.startswith("workload."):
+        return "--" + field.rpartition(".")[2].replace("_", "-")
     if field in _SAME_NAME:
         return "--" + field.replace("_", "-")
     while field:

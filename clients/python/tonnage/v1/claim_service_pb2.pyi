@@ -168,6 +168,8 @@ class ClaimReading(_message.Message):
         """A die's area as a share of the exposure field."""
         TRANSISTORS: ClaimReading._Quantity.ValueType  # 19
         """Transistors of a die."""
+        MADE_IN: ClaimReading._Quantity.ValueType  # 20
+        """The process that an accelerator's or a die's silicon is made in; the baseline of the reading is the process claimed."""
 
     class Quantity(_Quantity, metaclass=_QuantityEnumTypeWrapper):
         """What a figure is of."""
@@ -212,6 +214,8 @@ class ClaimReading(_message.Message):
     """A die's area as a share of the exposure field."""
     TRANSISTORS: ClaimReading.Quantity.ValueType  # 19
     """Transistors of a die."""
+    MADE_IN: ClaimReading.Quantity.ValueType  # 20
+    """The process that an accelerator's or a die's silicon is made in; the baseline of the reading is the process claimed."""
 
     SUBJECT_FIELD_NUMBER: _builtins.int
     NAMES_FIELD_NUMBER: _builtins.int

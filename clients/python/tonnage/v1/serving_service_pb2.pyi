@@ -39,6 +39,7 @@ class EstimateServingRequest(_message.Message):
     OBSERVATION_FIELD_NUMBER: _builtins.int
     MEMORY_UTILIZATION_RATIO_FIELD_NUMBER: _builtins.int
     EXPLAIN_FIELD_NUMBER: _builtins.int
+    OBSERVE_FIELD_NUMBER: _builtins.int
     memory_utilization_ratio: _builtins.float
     """The share of the usable memory that the engine may take. Default: the engine flag's, else 0.9."""
     explain: _builtins.bool
@@ -71,6 +72,10 @@ class EstimateServingRequest(_message.Message):
     def observation(self) -> Global___ServingObservation:
         """What was measured of this very deployment under this load: the estimate is corrected by it."""
 
+    @_builtins.property
+    def observe(self) -> Global___PrometheusObservation:
+        """Where the engine's own metrics are kept: an observation is read from there. Off unless the operator allows that server."""
+
     def __init__(
         self,
         *,
@@ -83,10 +88,11 @@ class EstimateServingRequest(_message.Message):
         observation: Global___ServingObservation | None = ...,
         memory_utilization_ratio: _builtins.float | None = ...,
         explain: _builtins.bool = ...,
+        observe: Global___PrometheusObservation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_memory_utilization_ratio", b"_memory_utilization_ratio", "accelerator", b"accelerator", "engine", b"engine", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "observation", b"observation", "parallelism", b"parallelism", "precision", b"precision", "workload", b"workload"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_memory_utilization_ratio", b"_memory_utilization_ratio", "accelerator", b"accelerator", "engine", b"engine", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "observation", b"observation", "observe", b"observe", "parallelism", b"parallelism", "precision", b"precision", "workload", b"workload"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_utilization_ratio", b"_memory_utilization_ratio", "accelerator", b"accelerator", "engine", b"engine", "explain", b"explain", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "observation", b"observation", "parallelism", b"parallelism", "precision", b"precision", "workload", b"workload"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_utilization_ratio", b"_memory_utilization_ratio", "accelerator", b"accelerator", "engine", b"engine", "explain", b"explain", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "observation", b"observation", "observe", b"observe", "parallelism", b"parallelism", "precision", b"precision", "workload", b"workload"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__memory_utilization_ratio: _TypeAlias = _typing.Literal["memory_utilization_ratio"]  # noqa: Y015
     _WhichOneofArgType__memory_utilization_ratio: _TypeAlias = _typing.Literal["_memory_utilization_ratio", b"_memory_utilization_ratio"]  # noqa: Y015
@@ -228,33 +234,99 @@ class ServingObservation(_message.Message):
     NUM_REQUESTS_FIELD_NUMBER: _builtins.int
     TPOT_SECONDS_FIELD_NUMBER: _builtins.int
     TTFT_SECONDS_FIELD_NUMBER: _builtins.int
+    RUNNING_REQUESTS_FIELD_NUMBER: _builtins.int
     num_requests: _builtins.int
     """Requests that were measured."""
     tpot_seconds: _builtins.float
     """Seconds between two tokens of a request."""
     ttft_seconds: _builtins.float
     """Seconds to the first token, waiting included."""
+    running_requests: _builtins.float
+    """Requests in one replica meanwhile, on average: where the load that is asked about differs much, the answer says so."""
     def __init__(
         self,
         *,
         num_requests: _builtins.int = ...,
         tpot_seconds: _builtins.float | None = ...,
         ttft_seconds: _builtins.float | None = ...,
+        running_requests: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_tpot_seconds", b"_tpot_seconds", "_ttft_seconds", b"_ttft_seconds", "tpot_seconds", b"tpot_seconds", "ttft_seconds", b"ttft_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_running_requests", b"_running_requests", "_tpot_seconds", b"_tpot_seconds", "_ttft_seconds", b"_ttft_seconds", "running_requests", b"running_requests", "tpot_seconds", b"tpot_seconds", "ttft_seconds", b"ttft_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_tpot_seconds", b"_tpot_seconds", "_ttft_seconds", b"_ttft_seconds", "num_requests", b"num_requests", "tpot_seconds", b"tpot_seconds", "ttft_seconds", b"ttft_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_running_requests", b"_running_requests", "_tpot_seconds", b"_tpot_seconds", "_ttft_seconds", b"_ttft_seconds", "num_requests", b"num_requests", "running_requests", b"running_requests", "tpot_seconds", b"tpot_seconds", "ttft_seconds", b"ttft_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__running_requests: _TypeAlias = _typing.Literal["running_requests"]  # noqa: Y015
+    _WhichOneofArgType__running_requests: _TypeAlias = _typing.Literal["_running_requests", b"_running_requests"]  # noqa: Y015
     _WhichOneofReturnType__tpot_seconds: _TypeAlias = _typing.Literal["tpot_seconds"]  # noqa: Y015
     _WhichOneofArgType__tpot_seconds: _TypeAlias = _typing.Literal["_tpot_seconds", b"_tpot_seconds"]  # noqa: Y015
     _WhichOneofReturnType__ttft_seconds: _TypeAlias = _typing.Literal["ttft_seconds"]  # noqa: Y015
     _WhichOneofArgType__ttft_seconds: _TypeAlias = _typing.Literal["_ttft_seconds", b"_ttft_seconds"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__running_requests) -> _WhichOneofReturnType__running_requests | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tpot_seconds) -> _WhichOneofReturnType__tpot_seconds | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ttft_seconds) -> _WhichOneofReturnType__ttft_seconds | None: ...
 
 Global___ServingObservation: _TypeAlias = ServingObservation  # noqa: Y015
+
+@_typing.final
+class PrometheusObservation(_message.Message):
+    """Series that one deployment wrote into a Prometheus server. The engine decides which metrics are read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PROMETHEUS_URL_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    WINDOW_SECONDS_FIELD_NUMBER: _builtins.int
+    METRIC_PREFIX_FIELD_NUMBER: _builtins.int
+    prometheus_url: _builtins.str
+    """The server, with whatever path stands before /api/v1: "http://prometheus:9090"."""
+    window_seconds: _builtins.int
+    """Seconds until now that are looked at. Default 600."""
+    metric_prefix: _builtins.str
+    """What stands before the engine's metric names: "kserve_" for KServe. Default: nothing."""
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Labels that the series have, each with its exact value: {"model_name": "…", "namespace": "…"}. Default: all series."""
+
+    def __init__(
+        self,
+        *,
+        prometheus_url: _builtins.str = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        window_seconds: _builtins.int | None = ...,
+        metric_prefix: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_window_seconds", b"_window_seconds", "window_seconds", b"window_seconds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_window_seconds", b"_window_seconds", "labels", b"labels", "metric_prefix", b"metric_prefix", "prometheus_url", b"prometheus_url", "window_seconds", b"window_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__window_seconds: _TypeAlias = _typing.Literal["window_seconds"]  # noqa: Y015
+    _WhichOneofArgType__window_seconds: _TypeAlias = _typing.Literal["_window_seconds", b"_window_seconds"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__window_seconds) -> _WhichOneofReturnType__window_seconds | None: ...
+
+Global___PrometheusObservation: _TypeAlias = PrometheusObservation  # noqa: Y015
 
 @_typing.final
 class Interval(_message.Message):
@@ -391,22 +463,28 @@ class ServingCorrection(_message.Message):
     NUM_REQUESTS_FIELD_NUMBER: _builtins.int
     TPOT_RATIO_FIELD_NUMBER: _builtins.int
     TTFT_RATIO_FIELD_NUMBER: _builtins.int
+    OBSERVATION_FIELD_NUMBER: _builtins.int
     num_requests: _builtins.int
     """Requests that it rests on."""
     tpot_ratio: _builtins.float
     """Corrected over calibrated time between tokens; absent where it was not observed."""
     ttft_ratio: _builtins.float
     """Corrected over calibrated time to the first token; absent where it was not observed."""
+    @_builtins.property
+    def observation(self) -> Global___ServingObservation:
+        """What it rests on: as sent, or as read."""
+
     def __init__(
         self,
         *,
         num_requests: _builtins.int = ...,
         tpot_ratio: _builtins.float | None = ...,
         ttft_ratio: _builtins.float | None = ...,
+        observation: Global___ServingObservation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_tpot_ratio", b"_tpot_ratio", "_ttft_ratio", b"_ttft_ratio", "tpot_ratio", b"tpot_ratio", "ttft_ratio", b"ttft_ratio"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_tpot_ratio", b"_tpot_ratio", "_ttft_ratio", b"_ttft_ratio", "observation", b"observation", "tpot_ratio", b"tpot_ratio", "ttft_ratio", b"ttft_ratio"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_tpot_ratio", b"_tpot_ratio", "_ttft_ratio", b"_ttft_ratio", "num_requests", b"num_requests", "tpot_ratio", b"tpot_ratio", "ttft_ratio", b"ttft_ratio"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_tpot_ratio", b"_tpot_ratio", "_ttft_ratio", b"_ttft_ratio", "num_requests", b"num_requests", "observation", b"observation", "tpot_ratio", b"tpot_ratio", "ttft_ratio", b"ttft_ratio"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__tpot_ratio: _TypeAlias = _typing.Literal["tpot_ratio"]  # noqa: Y015
     _WhichOneofArgType__tpot_ratio: _TypeAlias = _typing.Literal["_tpot_ratio", b"_tpot_ratio"]  # noqa: Y015
@@ -471,7 +549,7 @@ class ServingEstimate(_message.Message):
     TERMS_FIELD_NUMBER: _builtins.int
     CORRECTION_FIELD_NUMBER: _builtins.int
     effective_batch_size: _builtins.float
-    """Requests that decode at a time."""
+    """Requests that decode at a time; with disaggregation, on each replica that decodes."""
     running_requests: _builtins.float
     """Requests in the engine at a time, those that wait for their first token included."""
     queued_requests: _builtins.float
@@ -479,9 +557,9 @@ class ServingEstimate(_message.Message):
     queue_seconds: _builtins.float
     """Mean wait for a place, part of the time to the first token."""
     max_running_requests: _builtins.float
-    """Requests that find place at once: memory, or the engine's own limit."""
+    """Requests that find place at once: memory, or the engine's own limit. With disaggregation, on each replica that decodes."""
     kv_pool_occupancy_ratio: _builtins.float
-    """The part of the places that is taken."""
+    """The part of the memory for caches that running requests fill (of the places, where the memory is not known)."""
     utilization_ratio: _builtins.float
     """Arrivals over the most that can be finished; 1 in a closed loop that fills the places."""
     calibration: _builtins.str
