@@ -18,7 +18,7 @@ from tests.calibration.runs import Run, chosen, stacked
 #: Deviations of the logarithm beyond which a run counts linearly: what scatters between equal runs, and what kernels explain.
 _INTER_TOKEN_SCALE: Final = 0.08
 _FIRST_TOKEN_SCALE: Final = 0.12
-_FIRST_TOKEN_WEIGHT: Final = 0.6
+_FIRST_TOKEN_WEIGHT: Final = 0.8
 _PRIOR_WEIGHT: Final = 2.0
 #: Runs whose requests waited for memory: their first token says nothing about the engine.
 _QUEUED_RATIO: Final = 0.93
