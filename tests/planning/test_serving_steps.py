@@ -1,6 +1,7 @@
 """The terms of a step and of a prompt by hand: a made-up device and calibration whose figures one can check with a pencil."""
 
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -204,6 +205,8 @@ def test_a_sweep_gives_what_its_points_give(planner: Planner, model: str) -> Non
     )
     assert resolved.generation is not None
     by = planner.serving.parameters(resolved.generation, resolved.calibration, "0.5.8")
+    running: Any
+    tokens: Any
     running, tokens = np.array([1.0, 2.0, 7.5, 64.0, 1000.0]), np.array([1.0, 100.0, 4096.0, 32.0, 20_000.0])
     swept = steady(resolved.work, by, Traffic(tokens, tokens, cached_ratio=0.3), running=running, pick=ARRAYS)
     for index in range(len(running)):
@@ -226,3 +229,19 @@ def test_the_work_of_a_dense_model_is_its_bytes_and_operations(planner: Planner)
     assert work.cache_bytes.per_token == 2 * 32 * 8 * 128 * 2
     assert work.num_collectives == 0
     assert work.peak_seconds_per_token.sixteen == pytest.approx(2 * (8.030e9 - table) / 989.4e12, rel=2e-2)
+
+
+def test_prompts_are_computed_one_after_the_other_however_many_are_in_flight() -> None:
+    by = replace(FREE, first_token_host_seconds=0.01)
+    # One token of an answer, prompts of 1000 tokens: 7 µs a token and the experts' 2 are 9 ms, so 111 a second.
+    for running in (16.0, 256.0):
+        state = steady(WORK, by, Traffic(input_tokens=1000.0, output_tokens=1.0), running=running)
+        assert state.requests_per_second == pytest.approx(1 / 9e-3)
+        assert state.first_token_seconds == pytest.approx(running * 9e-3)
+
+
+def test_a_large_batch_takes_at_least_its_arithmetic() -> None:
+    # 14 GB of dense weights and at most 24 of experts are read in 38 ms; 10,000 tokens at 9 µs take 90.
+    found = decode_step(WORK, FREE, batch=10_000, context_tokens=1)
+    assert found.weights_seconds + found.experts_seconds == pytest.approx(90e-3)
+    assert decode_step(WORK, FREE, batch=1000, context_tokens=1).weights_seconds == pytest.approx(14e-3)

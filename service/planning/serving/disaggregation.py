@@ -15,8 +15,8 @@ from service.planning.serving.work import ServingWork
 #: A prompt pool that is busier than this never catches up in practice.
 _FULL_RATIO = 0.995
 #: Rounds of the fixed point between a replica's batch and its times, and halvings in search of a rate.
-_ROUNDS = 8
-_HALVINGS = 40
+_ROUNDS = 4
+_HALVINGS = 24
 #: Fewer than this part of all in flight are no queue but what the fixed point leaves open.
 _QUEUE_RATIO = 1e-3
 

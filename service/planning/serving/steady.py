@@ -121,6 +121,9 @@ def _state(
     )
     waited = prompt.seconds * ahead
     decode = between * pick.larger(traffic.output_tokens - 1, 0.0)
+    # Prompts are computed one after the other: whoever is in flight waits at least for the arithmetic of all who are.
+    all_prompts = running * prompt.compute_seconds * (1 - traffic.is_disaggregated)
+    first = pick.larger(first, all_prompts - decode)
     rate = apply(requests_per_second, num_running=running, decode_seconds=decode, first_token_seconds=first)
     return Steady(
         step, prompt, batch, running, between, interference / traffic.tokens_per_step, others, first, waited, decode, rate

@@ -105,8 +105,9 @@ def decode_step(
         num_tokens=routed,
         routing_exponent=by.routing_exponent,
     )
-    weights = _weights(work, by, apply)
     experts = _all_experts(work, by, apply) * read
+    # Reading and multiplying proceed together: at large batches the matrices take what their arithmetic takes at the peak.
+    weights = pick.larger(_weights(work, by, apply), _matrices_at_peak(work, sequences * tokens_per_request) - experts)
     attention = _attention(work, by, sequences, context_tokens, tokens_per_request, pick, apply)
     collectives = _collectives(work, by, sequences * tokens_per_request, apply)
     layers = layer_seconds(work, by)
@@ -125,6 +126,12 @@ def layer_seconds(work: ServingWork, by: Parameters) -> float:
     )
     experts = by.expert_layer_seconds + work.is_emulated * by.widening_layer_seconds
     return mixers + work.num_expert_layers * experts
+
+
+def _matrices_at_peak(work: ServingWork, tokens: float) -> float:
+    """The least that multiplying so many tokens with all matrices takes, experts included."""
+    dense, experts = work.peak_seconds_per_token, work.expert_peak_seconds_per_token
+    return tokens * (dense.sixteen + dense.eight + dense.four + experts.sixteen + experts.eight + experts.four)
 
 
 def _attention(
