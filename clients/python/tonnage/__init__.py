@@ -22,6 +22,7 @@ from tonnage.errors import (
 from tonnage.sweeps import AsyncSweep, Sweep
 from tonnage.v1.accelerator_pb2 import AcceleratorSpec, InlineAccelerator, NodeSpec
 from tonnage.v1.engine_pb2 import EngineSpec
+from tonnage.v1.fleet_service_pb2 import Demand, FleetWorkload, ServiceLevel
 from tonnage.v1.fusion_pb2 import Attention, Elementwise, Gemm, Normalization, Operator, Reduction, Softmax
 from tonnage.v1.kernel_service_pb2 import StructureLayout
 from tonnage.v1.model_pb2 import DenseModel, ModelSpec, Parallelism, Precision
@@ -36,10 +37,12 @@ __all__ = [
     "Attention",
     "Client",
     "DeadlineExceeded",
+    "Demand",
     "DenseModel",
     "Disaggregation",
     "Elementwise",
     "EngineSpec",
+    "FleetWorkload",
     "Gemm",
     "InlineAccelerator",
     "InvalidRequest",
@@ -57,6 +60,7 @@ __all__ = [
     "Reduction",
     "Refused",
     "ServiceFault",
+    "ServiceLevel",
     "ServingObservation",
     "Softmax",
     "SpeculativeDecoding",

@@ -151,6 +151,8 @@ class AsyncClient:
     estimate_kv_memory = _call(methods.ESTIMATE_KV_MEMORY)
     fit_node = _call(methods.FIT_NODE)
     estimate_serving = _call(methods.ESTIMATE_SERVING)
+    plan_fleet = _call(methods.PLAN_FLEET)
+    compare_accelerators = _call(methods.COMPARE_ACCELERATORS)
     compute_utilization = _call(methods.COMPUTE_UTILIZATION)
     list_accelerators = _list(methods.LIST_ACCELERATORS)
     get_accelerator = _call(methods.GET_ACCELERATOR)

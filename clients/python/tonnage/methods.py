@@ -8,10 +8,11 @@ from typing import Generic, ParamSpec, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 
-from tonnage import claim_requests, kernel_requests, price_requests, requests, serving_requests, sweep_requests
+from tonnage import claim_requests, fleet_requests, kernel_requests, price_requests, requests, serving_requests, sweep_requests
 from tonnage.v1 import capacity_service_pb2 as capacity
 from tonnage.v1 import catalogue_service_pb2 as catalogue
 from tonnage.v1 import claim_service_pb2 as claim
+from tonnage.v1 import fleet_service_pb2 as fleet
 from tonnage.v1 import fusion_pb2 as fusion
 from tonnage.v1 import kernel_service_pb2 as kernel
 from tonnage.v1 import roofline_pb2 as roofline
@@ -186,6 +187,18 @@ RUN_SWEEP = Streaming(
     sweep_requests.run_sweep,
     sweep.RunSweepRequest,
     sweep.RunSweepResponse,
+)
+PLAN_FLEET = Method(
+    "/tonnage.v1.FleetService/PlanFleet",
+    fleet_requests.plan_fleet,
+    fleet.PlanFleetRequest,
+    fleet.PlanFleetResponse,
+)
+COMPARE_ACCELERATORS = Method(
+    "/tonnage.v1.FleetService/CompareAccelerators",
+    fleet_requests.compare_accelerators,
+    fleet.CompareAcceleratorsRequest,
+    fleet.CompareAcceleratorsResponse,
 )
 AUDIT_CLAIM = Method(
     "/tonnage.v1.ClaimService/AuditClaim",

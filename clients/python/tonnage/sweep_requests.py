@@ -59,13 +59,8 @@ def run_sweep(
         Overloaded: The grid is larger than the service takes; the message names the limit.
         TonnageError: Any other failure; see ``tonnage.errors``.
     """
-    kind = RunSweepRequest.SERVING if engines or _given(concurrencies) or _given(lengths) else RunSweepRequest.DECODE
-    axes = (models, accelerators, shapes, precisions, batch_sizes, context_tokens, engines, concurrencies, lengths)
-    if request is not None and not any(map(_given, axes)) and memory_utilization_ratio is time_limit_seconds is None:
-        return request
     asked = _message(
         RunSweepRequest,
-        kind=kind,
         models=[_model(each) for each in models],
         accelerators=[_accelerator(each) for each in accelerators],
         shapes=[_shape(each) for each in shapes],
@@ -78,11 +73,10 @@ def run_sweep(
         memory_utilization_ratio=memory_utilization_ratio,
         time_limit_seconds=time_limit_seconds,
     )
+    if request is None:
+        is_serving = asked.engines or asked.concurrencies or asked.lengths
+        asked.kind = RunSweepRequest.SERVING if is_serving else RunSweepRequest.DECODE
     return _either(request, asked)
-
-
-def _given(axis: object) -> bool:
-    return axis != ()
 
 
 def _shape(shape: Shape) -> Parallelism:

@@ -6,6 +6,7 @@ import click
 
 from tonnage.cli.accelerators import accelerators
 from tonnage.cli.claim import claim
+from tonnage.cli.compare import compare
 from tonnage.cli.decode import decode
 from tonnage.cli.exits import EPILOGUE, Exit
 from tonnage.cli.explain_log import explain_log
@@ -17,6 +18,7 @@ from tonnage.cli.mfu import mfu
 from tonnage.cli.models import models
 from tonnage.cli.nodes import nodes
 from tonnage.cli.occupancy import occupancy
+from tonnage.cli.plan import plan
 from tonnage.cli.prices import prices
 from tonnage.cli.serving import serving
 from tonnage.cli.sweep import sweep
@@ -35,6 +37,8 @@ for _command in (
     fit,
     mfu,
     serving,
+    plan,
+    compare,
     explain_log,
     accelerators,
     models,

@@ -1,5 +1,8 @@
 """Which option sets which field of a request, so that a violation or a cure can name the option to change."""
 
+import re
+
+_PLACE = re.compile(r"\[\d+\]")  # of a value in an axis
 _OPTIONS = {
     "model": "--model",
     "model.name": "--model",
@@ -35,6 +38,14 @@ _OPTIONS = {
     "observation.num_requests": "--observed-requests",
     "observation.tpot_seconds": "--observed-tpot-seconds",
     "observation.ttft_seconds": "--observed-ttft-seconds",
+    "models": "--model",
+    "accelerators": "--accelerator",
+    "shapes": "--shape",
+    "precisions": "--precision",
+    "batch_sizes": "--batch-size",
+    "engines": "--engine",
+    "concurrencies": "--concurrency",
+    "lengths": "--length",
     "observe": "--prometheus-url",
     "observe.labels": "--prometheus-label",
     "observe.window_seconds": "--window-seconds",
@@ -78,7 +89,10 @@ def option_of(field: str) -> str:
     ('--engine', '--max-model-len')
     >>> option_of("workload"), option_of("workload.disaggregation.decode_replicas"), option_of("observe.prometheus_url")
     ('--concurrency', '--decode-replicas', '--prometheus-url')
+    >>> option_of("models[2].name"), option_of("batch_sizes[0]")
+    ('--model', '--batch-size')
     """
+    field = _PLACE.sub("", field)
     if field not in _OPTIONS and field.startswith("engine."):
         field = field.removeprefix("engine.")
         return "--" + field.replace("_", "-")

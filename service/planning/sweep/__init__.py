@@ -1,0 +1,1 @@
+"""Grids of deployments and loads, answered in packed columns; see ``run``."""

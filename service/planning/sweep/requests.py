@@ -1,0 +1,39 @@
+"""What can be swept. Field for field the messages of protos/tonnage/v1/sweep_service.proto."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.planning.requests import AcceleratorSpec, EngineSpec, ModelSpec, Parallelism, Precision
+
+
+class Kind(StrEnum):
+    """What is asked of each point."""
+
+    DECODE = "DECODE"
+    SERVING = "SERVING"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLength:
+    """Tokens of a prompt and of its answer."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunSweepRequest:
+    """The product of these axes."""
+
+    kind: Kind
+    models: tuple[ModelSpec, ...] = ()
+    accelerators: tuple[AcceleratorSpec, ...] = ()
+    shapes: tuple[Parallelism, ...] = ()
+    precisions: tuple[Precision, ...] = ()
+    batch_sizes: tuple[int, ...] = ()
+    context_tokens: tuple[int, ...] = ()
+    engines: tuple[EngineSpec, ...] = ()
+    concurrencies: tuple[float, ...] = ()
+    lengths: tuple[RequestLength, ...] = ()
+    memory_utilization_ratio: float | None = None
+    time_limit_seconds: float | None = None

@@ -1,0 +1,238 @@
+"""How fast sweeps are, what their encoding costs, what memory they take, and what they do to small requests beside them.
+
+    python -m tests.benchmarks.sweep [--rounds N]
+
+Rates are points over CPU time of one core, best of several. Latencies are those of single requests one after the other: alone,
+beside a process that only computes, and beside sweeps of a million points, one after the other, that another process asks for.
+They are taken in turns within one run. Service and callers share the machine, so where cores are few the second is what the
+third can be at best.
+"""
+
+import argparse
+import itertools
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import httpx
+import numpy as np
+
+from service.api.wire import wire_writer
+from service.catalogue.loader import load
+from service.planning.planner import Planner
+from service.planning.requests import AcceleratorSpec, EngineSpec, ModelSpec, Parallelism, Precision
+from service.planning.sweep.requests import Kind, RequestLength, RunSweepRequest
+from service.planning.sweep.results import RunSweepResponse
+from service.settings import specs_dir
+from tests.benchmarks.servers import Server, service
+from tonnage.v1 import accelerator_pb2, model_pb2
+from tonnage.v1 import capacity_service_pb2 as capacity
+from tonnage.v1 import sweep_service_pb2 as sweep
+
+SWEEP = "/tonnage.v1.SweepService/RunSweep"
+DECODE = "/tonnage.v1.CapacityService/EstimateDecode"
+MODELS = tuple(ModelSpec(name=name) for name in ("llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "deepseek-v3"))
+ACCELERATORS = tuple(AcceleratorSpec(name=name) for name in ("h100-sxm", "a100-sxm-80", "b200"))
+SHAPES = (Parallelism(tensor=4), Parallelism(tensor=8), Parallelism(tensor=8, pipeline=2))
+PRECISIONS = (Precision(), Precision(weights="fp8"))
+REQUESTS = 2000
+
+
+def decode_request(batches: int, contexts: int) -> RunSweepRequest:
+    """Bounds for a few dozen plans."""
+    sizes, tokens = tuple(range(1, batches + 1)), tuple(range(512, 512 * (contexts + 1), 512))
+    return RunSweepRequest(Kind.DECODE, MODELS, ACCELERATORS, SHAPES, PRECISIONS, sizes, tokens)
+
+
+def serving_request(concurrencies: int, lengths: int) -> RunSweepRequest:
+    """Estimates for a few dozen plans."""
+    return RunSweepRequest(
+        Kind.SERVING,
+        MODELS,
+        ACCELERATORS,
+        SHAPES,
+        PRECISIONS,
+        engines=(EngineSpec("vllm", "0.19"), EngineSpec("sglang")),
+        concurrencies=tuple(map(float, range(1, concurrencies + 1))),
+        lengths=tuple(RequestLength(64 * number, 256) for number in range(1, lengths + 1)),
+    )
+
+
+def points_per_second(planner: Planner, request: RunSweepRequest) -> tuple[float, float]:
+    """Points answered over CPU seconds, and how many they were."""
+    begun = time.process_time()
+    answered = 0.0
+    for part in planner.run_sweep(request):
+        if part.end is not None:
+            answered = part.end.num_answered
+    return answered / (time.process_time() - begun), answered
+
+
+def rates(planner: Planner, rounds: int) -> None:
+    """What one core computes, planning and packing included."""
+    for title, request, aim in (
+        ("decode bounds, large plans", decode_request(128, 128), "1,000,000"),
+        ("decode bounds, 64 points a plan", decode_request(8, 8), "1,000,000"),
+        ("serving estimates, large plans", serving_request(64, 64), "200,000"),
+        ("serving estimates, 64 points a plan", serving_request(8, 8), "200,000"),
+    ):
+        first, answered = points_per_second(planner, request)
+        best = max(points_per_second(planner, request)[0] for _ in range(rounds))
+        print(f"{title}: {best:,.0f}/s per core over {answered:,.0f} points, {first:,.0f}/s the first time (aim {aim})")
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """The best of many."""
+    return min(_timed(work) for _ in range(200))
+
+
+def _timed(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def encoding(planner: Planner) -> None:
+    """What the bytes of a full chunk cost, beside a copy of them."""
+    write = wire_writer(sweep.RunSweepResponse, RunSweepResponse)
+    for request in (decode_request(128, 128), serving_request(128, 128)):
+        parts = planner.run_sweep(request)
+        part = next(each for each in parts if each.chunk is not None and (each.chunk.decode or each.chunk.serving))
+        encoded = np.frombuffer(write(part), np.uint8)
+        cost, copy = seconds_of(lambda part=part: write(part)), seconds_of(encoded.tobytes)  # type: ignore[misc]
+        print(
+            f"encoding a {request.kind} chunk of {len(encoded):,} bytes: {cost * 1e6:.0f} µs, "
+            f"{cost / copy:.1f} × a copy of {copy * 1e6:.0f} µs (aim 3)"
+        )
+
+
+def sweep_message(batches: int, contexts: int) -> bytes:
+    """A sweep of one plan as the gRPC door takes it."""
+    return sweep.RunSweepRequest(
+        kind=sweep.RunSweepRequest.DECODE,
+        models=[model_pb2.ModelSpec(name="llama-3.1-70b")],
+        accelerators=[accelerator_pb2.AcceleratorSpec(name="h100-sxm")],
+        shapes=[model_pb2.Parallelism(tensor=8)],
+        batch_sizes=range(1, batches + 1),
+        context_tokens=range(1, contexts + 1),
+    ).SerializeToString()
+
+
+def drain(port: int, batches: int, contexts: int, times: int) -> float:
+    """Takes sweeps without reading them; returns the bytes received."""
+    received = 0.0
+    with grpc.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.max_receive_message_length", -1)]) as channel:
+        call: Any = channel.unary_stream(SWEEP, None, None)
+        for _ in range(times):
+            received += sum(len(part) for part in call(sweep_message(batches, contexts)))
+    return received
+
+
+def peak_bytes(server: Server) -> float:
+    """The most memory that the process has held."""
+    status = Path(f"/proc/{server.pid}/status").read_text().splitlines()
+    (line,) = (each for each in status if each.startswith("VmHWM"))
+    return float(line.split()[1]) * 1024
+
+
+def large_sweep(server: Server) -> None:
+    """Ten million points over gRPC."""
+    before, begun = server.resident_bytes(), time.perf_counter()
+    received = drain(server.grpc_port, 1000, 10_000, 1)
+    seconds = time.perf_counter() - begun
+    print(
+        f"1e7 points over gRPC: {received / 1e9:.2f} GB in {seconds:.1f} s; the service held {before / 2**20:.0f} MiB before "
+        f"and {peak_bytes(server) / 2**20:.0f} MiB at the most (aim 1024)"
+    )
+
+
+def grpc_asker(port: int) -> Iterator[Callable[[int], object]]:
+    """Asks single questions over gRPC."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call: Any = channel.unary_unary(DECODE, None, None)
+        message = capacity.EstimateDecodeRequest(
+            model=model_pb2.ModelSpec(name="llama-3.1-70b"), accelerator=accelerator_pb2.AcceleratorSpec(name="h100-sxm")
+        )
+
+        def ask(number: int) -> object:
+            message.context_tokens = number
+            return call(message.SerializeToString())
+
+        yield ask
+
+
+def rest_asker(port: int) -> Iterator[Callable[[int], object]]:
+    """Asks single questions over REST."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        question: dict[str, Any] = {"model": {"name": "llama-3.1-70b"}, "accelerator": {"name": "h100-sxm"}}
+        yield lambda number: client.post("/v1/decode:estimate", json=question | {"context_tokens": number})
+
+
+def latencies(ask: Callable[[int], object], numbers: Iterator[int]) -> tuple[float, float]:
+    """Median and 99th percentile, in seconds."""
+    taken = sorted(_timed(lambda: ask(next(numbers))) for _ in range(REQUESTS))
+    return taken[REQUESTS // 2], taken[REQUESTS * 99 // 100]
+
+
+_DRAINER = "from tests.benchmarks.sweep import drain; import sys; drain(int(sys.argv[1]), 1000, 1000, 100000)"
+
+
+_BURNER = "while True: pass"
+
+
+def beside_sweeps(server: Server, rounds: int) -> None:
+    """Small requests alone, beside a busy process, and beside sweeps, in turns."""
+    numbers = itertools.count(1)
+    for title, asker, port in (("gRPC", grpc_asker, server.grpc_port), ("REST", rest_asker, server.http_port)):
+        for ask in asker(port):
+            latencies(ask, numbers)
+            alone, crowded, beside = [], [], []
+            for _ in range(rounds):
+                alone.append(latencies(ask, numbers))
+                crowded.append(_with_process((_BURNER,), ask, numbers))
+                beside.append(_with_process((_DRAINER, str(server.grpc_port)), ask, numbers))
+            show(title, alone, crowded, beside)
+
+
+def _with_process(arguments: tuple[str, ...], ask: Callable[[int], object], numbers: Iterator[int]) -> tuple[float, float]:
+    other = subprocess.Popen([sys.executable, "-c", *arguments])
+    try:
+        time.sleep(1.5)  # until it has begun
+        return latencies(ask, numbers)
+    finally:
+        other.kill()
+        other.wait()
+        time.sleep(0.2)
+
+
+def show(title: str, *measured: list[tuple[float, float]]) -> None:
+    """The medians over the rounds."""
+    alone, crowded, beside = ([statistics.median(column) for column in zip(*each, strict=True)] for each in measured)
+    print(
+        f"small requests over {title}, p50 and p99: {alone[0] * 1e3:.2f} and {alone[1] * 1e3:.2f} ms alone, "
+        f"{crowded[0] * 1e3:.2f} and {crowded[1] * 1e3:.2f} ms beside a busy process, "
+        f"{beside[0] * 1e3:.2f} and {beside[1] * 1e3:.2f} ms beside sweeps: p99 {beside[1] / alone[1]:.1f} × alone (aim 2), "
+        f"{beside[1] / crowded[1]:.1f} × beside a busy process"
+    )
+
+
+def main() -> None:
+    """Prints the figures."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    planner = Planner(load(specs_dir()))
+    rates(planner, rounds)
+    encoding(planner)
+    with service() as server:
+        beside_sweeps(server, rounds)
+        large_sweep(server)
+
+
+if __name__ == "__main__":
+    main()
