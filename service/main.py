@@ -27,6 +27,7 @@ import tonnage
 from service.api.grpc_server import GrpcServer
 from service.api.http_server import HttpServer, listen
 from service.api.openapi import documents
+from service.api.prometheus import PrometheusReader
 from service.api.rest import Readiness, rest_app
 from service.api.schema import RPCS
 from service.api.servicers import Admission, servicers
@@ -36,6 +37,7 @@ from service.cache.local import LocalTier
 from service.cache.redis_tier import RedisSettings, RedisTier
 from service.catalogue.loader import CatalogueError, load
 from service.planning.planner import Planner
+from service.planning.sweep.grid import SweepLimits
 from service.settings import Settings, SettingsError, specs_dir
 from service.telemetry import CATALOGUE_LOG, SERVER_LOG, RpcName, Telemetry, configure_logging
 
@@ -127,9 +129,10 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
         ValueError: settings that only show to be wrong when they are used.
     """
     catalogue = load(specs_dir(), *settings.catalogue_dir)
-    planner = Planner(catalogue)
+    planner = Planner(catalogue, SweepLimits(settings.sweep_max_points, settings.sweep_max_plans))
     planner.warm_up()
-    telemetry = Telemetry([RpcName(rpc.service, rpc.name) for rpc in RPCS], version=version())
+    names = [RpcName(rpc.service, rpc.name, "server_stream" if rpc.is_streaming else "unary") for rpc in RPCS]
+    telemetry = Telemetry(names, version=version())
     telemetry.catalogue_loaded(revision=catalogue.revision, version=version())
     logging.getLogger(CATALOGUE_LOG).info("catalogue %s loaded", catalogue.revision)
     cache = _cache(settings, telemetry, catalogue.revision)
@@ -149,7 +152,14 @@ async def _doors(
     share_port = settings.processes > 1
     admission = Admission(settings.max_concurrent_requests, telemetry.shed)
     readiness = Readiness()
-    served = servicers(planner, cache, telemetry, executor, redis_for_every_rpc=settings.redis_all_rpcs)
+    served = servicers(
+        planner,
+        cache,
+        telemetry,
+        executor,
+        redis_for_every_rpc=settings.redis_all_rpcs,
+        prometheus=PrometheusReader(settings.prometheus_hosts),
+    )
     app = rest_app(served, telemetry, admission, readiness, max_request_bytes=settings.max_request_bytes, documents=documents())
     http = HttpServer(app, drain_seconds=settings.drain_seconds)
     grpc = GrpcServer(

@@ -31,6 +31,7 @@ _SERVICE_LINK_VALUE: Final = re.compile(r"(tcp|udp|sctp)://")
 _CLIENT_VARIABLES: Final = ("TONNAGE_SERVER",)
 
 _REDIS_SCHEMES: Final = ("redis", "rediss", "unix")
+_SERVER: Final = re.compile(r"https?://(\[[0-9a-fA-F:.]+\]|[\w.-]+)(:(?P<port>[0-9]{1,5}))?")
 _TRUE: Final = ("true", "1", "yes", "on")
 _FALSE: Final = ("false", "0", "no", "off")
 
@@ -124,6 +125,16 @@ def _redis_url(text: str) -> str:
     return text
 
 
+def _servers(text: str) -> tuple[str, ...]:
+    """Addresses by scheme, host and port, nothing else: what is allowed must be readable at a glance."""
+    servers = tuple(part.strip() for part in text.split(",") if part.strip())
+    for server in servers:
+        found = _SERVER.fullmatch(server)
+        if found is None or not 0 < int(found["port"] or 80) < 65536:
+            raise _Refusal(f"names no server: {server}", "http:// or https://, host and port, separated by ','")
+    return servers
+
+
 def _parse(text: str, annotation: Any, knob: Knob) -> object:
     """The text as the field's type wants it; ``_Refusal`` where it cannot be that."""
     if knob.parse is not None:
@@ -184,6 +195,15 @@ class Settings:
     )
     redis_ttl_seconds: float = _knob(
         86_400.0, "how long Redis keeps an answer, before jitter", unit="seconds", minimum=1, maximum=30 * 86_400
+    )
+    prometheus_hosts: tuple[str, ...] = _knob(
+        (),
+        "Prometheus servers that observations may be read from, as http://prometheus:9090, separated by ','; not set: none",
+        parse=_servers,
+    )
+    sweep_max_points: int = _knob(10_000_000, "most points of a sweep", minimum=1, maximum=2**31 - 1)
+    sweep_max_plans: int = _knob(
+        10_000, "most combinations of model, accelerator, shape, precision and engine in a sweep", minimum=1, maximum=1_000_000
     )
     log_level: LogLevel = _knob("info", "least severe log lines that are written")  # noqa: RUF009 - a field
     log_format: LogFormat = _knob(  # noqa: RUF009 - a field

@@ -56,7 +56,8 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
         f"<tr><td><code>{status}</code></td><td>{escape(response['description'])}</td></tr>"
         for status, response in operation["responses"].items()
     )
-    answer = operation["responses"]["200"]["content"]["application/json"]["schema"]
+    usual = next(iter(operation["responses"]["200"]["content"].values()))  # the form that is sent where none is asked for
+    answer = usual["schema"]
     return (
         f'<h2 id="{operation["operationId"]}">{operation["operationId"]}</h2>'
         f'<p><span class="method">{method.upper()}</span> <code>{escape(path)}</code></p>'

@@ -49,6 +49,23 @@ REQUESTS: Final[dict[str, dict[str, Any]]] = {
         "parallelism": {"tensor": 8},
         "workload": {"input_tokens": 1024, "output_tokens": 1024, "concurrency": 64},
     },
+    "PlanFleet": {
+        "model": {"name": "llama-3.1-70b"},
+        "workloads": [
+            {"input_tokens": 2000, "output_tokens": 500, "requests_per_second": {"low": 5, "mid": 10, "high": 20}},
+        ],
+        "service_level": {"ttft_seconds": 1, "tpot_seconds": 0.05, "percentile": "P90"},
+        "node_types": ["aws-p5.48xlarge", "aws-p4d.24xlarge"],
+        "redundant_nodes": 1,
+    },
+    "CompareAccelerators": {
+        "model": {"name": "llama-3.1-8b"},
+        "accelerators": ["v100-sxm2-32", "h100-sxm", "gb300"],
+        "precision": {"compute": "fp16"},
+        "input_tokens": 1024,
+        "output_tokens": 256,
+        "concurrency": 16,
+    },
     "ListAccelerators": {"page_size": 20},
     "GetAccelerator": {"name": "h100-sxm"},
     "ListNodeTypes": {"page_size": 20},
@@ -79,6 +96,14 @@ REQUESTS: Final[dict[str, dict[str, Any]]] = {
             "batch_size": 64,
             "context_tokens": 4096,
         },
+    },
+    "RunSweep": {
+        "kind": "DECODE",
+        "models": [{"name": "llama-3.1-70b"}],
+        "accelerators": [{"name": "h100-sxm"}, {"name": "h200-sxm"}],
+        "shapes": [{"tensor": 4}, {"tensor": 8}],
+        "batch_sizes": [1, 16, 64],
+        "context_tokens": [1024, 4096],
     },
     "AuditClaim": {"text": "H100: 1,979 TFLOPS BF16. GB300 NVL72: FP4 1,440 PFLOPS"},
 }

@@ -1,6 +1,6 @@
 """The gRPC door. Handlers take and return raw bytes, so that an answer at hand costs no parsing."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 import grpc
 from grpc_health.v1 import _async, health, health_pb2, health_pb2_grpc
@@ -9,6 +9,7 @@ from grpc_reflection.v1alpha import reflection
 from service.api.errors import Failure, as_status, failure_of
 from service.api.schema import SERVICES
 from service.api.servicers import Admission, Servicer
+from service.api.streaming import encoded_parts, usable_seconds
 from service.telemetry import RpcMetrics, Telemetry
 
 #: Name of the rendering in the in-process tier.
@@ -17,6 +18,7 @@ FLAVOUR = "protobuf"
 _QUEUED_PER_ADMITTED = 4
 
 Handler = Callable[[bytes, grpc.aio.ServicerContext[bytes, bytes]], Awaitable[bytes]]
+StreamHandler = Callable[[bytes, grpc.aio.ServicerContext[bytes, bytes]], AsyncIterator[bytes]]
 
 
 def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission) -> Handler:
@@ -29,13 +31,18 @@ def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission) -> Ha
         admission.enter("grpc")
         try:
             message = servicer.parse(request)
-            if servicer.is_shared:
-                answer = await servicer.shared(message)
+            question = servicer.question(message)
+            is_live = servicer.is_live(question)
+            if is_live:
+                question = await servicer.observed(question)
+            if servicer.is_shared and not is_live:
+                answer = await servicer.shared(message, question)
             else:
-                answer = servicer.codec.write(servicer.plan(servicer.question(message))).SerializeToString()
+                answer = servicer.codec.write(servicer.plan(question)).SerializeToString()
         finally:
             admission.leave()
-        store(name, FLAVOUR, request, answer)
+        if not is_live:
+            store(name, FLAVOUR, request, answer)
         return answer
 
     async def handle(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
@@ -51,6 +58,33 @@ def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission) -> Ha
             failure = failure_of(error, path)
             code = failure.code.name
             return await _abort(context, failure)
+        finally:
+            end(begun, code)
+
+    return handle
+
+
+def stream_handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission) -> StreamHandler:
+    """The gRPC handler of an RPC that streams."""
+    begin, end, path = metrics.begin, metrics.end, servicer.rpc.path
+
+    async def handle(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> AsyncIterator[bytes]:
+        begun = begin()
+        code = "CANCELLED"  # what is left when neither an answer nor an error comes of it
+        try:
+            admission.enter("grpc")
+            try:
+                question = servicer.question(servicer.parse(request))
+                seconds = usable_seconds(context.time_remaining())
+                async for part in encoded_parts(servicer, question, servicer.codec.write_bytes, seconds):
+                    yield part
+            finally:
+                admission.leave()
+            code = "OK"
+        except Exception as error:
+            failure = failure_of(error, path)
+            code = failure.code.name
+            await _abort(context, failure)
         finally:
             end(begun, code)
 
@@ -95,8 +129,12 @@ class GrpcServer:
         self._health = _async.HealthServicer()
         by_service: dict[str, dict[str, grpc.RpcMethodHandler[bytes, bytes]]] = {name: {} for name in SERVICES}
         for each in servicers:
-            handle = handler(each, telemetry.rpc(each.rpc.path), admission)
-            by_service[each.rpc.service][each.rpc.name] = grpc.unary_unary_rpc_method_handler(handle)
+            metrics = telemetry.rpc(each.rpc.path)
+            by_service[each.rpc.service][each.rpc.name] = (
+                grpc.unary_stream_rpc_method_handler(stream_handler(each, metrics, admission))
+                if each.rpc.is_streaming
+                else grpc.unary_unary_rpc_method_handler(handler(each, metrics, admission))
+            )
         self._server.add_generic_rpc_handlers(
             [grpc.method_handlers_generic_handler(name, methods) for name, methods in by_service.items()]
         )

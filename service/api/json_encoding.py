@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from service.api.descriptors import descriptor_of, is_map, is_struct
 from service.api.function_source import FunctionSource
-from service.api.messages import write_finite_check
+from service.api.messages import column_items, write_finite_check
 from service.api.pairing import FieldPair, pairs
 from service.api.structs import to_plain
 
@@ -29,6 +29,10 @@ def result_encoder(message: type[Message], kind: type) -> Callable[[Any], bytes]
     """
     as_dict, dumps = _result_encoder(descriptor_of(message), kind), orjson.dumps
     return lambda result: dumps(as_dict(result), None, _OPTIONS)
+
+
+def _fragment(column: Any) -> orjson.Fragment:
+    return orjson.Fragment(orjson.dumps(column, None, _OPTIONS))
 
 
 def _result_encoder(descriptor: Descriptor, kind: type) -> Encode:
@@ -52,9 +56,15 @@ def _result_expression(source: FunctionSource, pair: FieldPair) -> str:
     if pair.is_map:
         item = "item * 1.0" if pair.is_double else "item"
         return f"{{key: {item} for key, item in sorted(value.items())}}"
+    if pair.is_column:
+        # Column by column, since the library lets no other thread run while it writes.
+        items = source.name(column_items(pair)) + "(value)" if pair.descriptor.enum_type else "value"
+        return f"{source.name(_fragment)}({items})"
     if pair.message is not None:
         encode = source.name(_result_encoder(pair.message, pair.item if pair.descriptor.is_repeated else pair.annotation))
         return f"[{encode}(item) for item in value]" if pair.descriptor.is_repeated else f"{encode}(value)"
+    if pair.is_double and pair.descriptor.is_repeated:
+        return "[item * 1.0 for item in value]"
     # A count may be kept as an integer where the schema has a double: it must not depend on that how it is printed.
     return "value * 1.0" if pair.is_double else "value"
 

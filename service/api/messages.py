@@ -95,17 +95,28 @@ def writer(message: type[Message], kind: type) -> Callable[[Any], Message]:
 
 
 def _filler(descriptor: Descriptor, kind: type) -> _Fill:
+    return filler_of(pairs(descriptor, kind))
+
+
+def filler_of(matched: list[FieldPair]) -> _Fill:
+    """A function that puts these fields of a dataclass into a message."""
     source = FunctionSource("message", "result")
-    matched = pairs(descriptor, kind)
     write_finite_check(source, matched)
     for pair in matched:
         _write_field(source, pair)
+    if not matched:
+        source.line("return")
     return source.compiled()
 
 
 def write_finite_check(source: FunctionSource, matched: list[FieldPair]) -> None:
     """Statements that raise NotFinite where a double of ``result`` is not finite."""
-    doubles = [pair for pair in matched if pair.is_double]
+    for pair in matched:
+        if pair.descriptor.is_repeated and pair.is_double and not pair.is_map:
+            total = f"result.{pair.name}.sum()" if pair.is_column else f"sum(result.{pair.name})"
+            source.line(f"if not {source.name(math.isfinite)}({total}):")
+            source.line(f"{source.name(_refuse_items)}({pair.name!r}, result.{pair.name})", 2)
+    doubles = [pair for pair in matched if pair.is_double and (pair.is_map or not pair.descriptor.is_repeated)]
     certain = [pair.name for pair in doubles if not pair.is_map and not pair.is_optional]
     if certain:  # the sum is finite only if all are
         total = " + ".join(f"result.{name}" for name in certain)
@@ -140,6 +151,9 @@ def _write_field(source: FunctionSource, pair: FieldPair) -> None:
 
 
 def _write_repeated(source: FunctionSource, pair: FieldPair, target: str, value: str, indent: int) -> None:
+    if pair.is_column:
+        source.line(f"{target}.extend({source.name(column_items(pair))}({value}))", indent)
+        return
     if pair.message is None:
         source.line(f"{target}.extend({value})", indent)
         return
@@ -154,6 +168,20 @@ def _refuse(result: Any, names: list[str]) -> None:
     for name in names:
         if not math.isfinite(getattr(result, name)):
             raise NotFinite(f"{type(result).__qualname__}.{name} is {getattr(result, name)}")
+
+
+def column_items(pair: FieldPair) -> Callable[[Any], list[Any]]:
+    """A function that makes a list of a column, of members of an enumeration by their names."""
+    if pair.descriptor.enum_type is None:
+        return lambda column: column.tolist()
+    names = [str(member) for member in pair.item]
+    return lambda column: [names[place] for place in column.places.tolist()]
+
+
+def _refuse_items(name: str, column: Any) -> None:
+    for row, value in enumerate(column):  # all of them may be finite and only their sum not
+        if not math.isfinite(value):
+            raise NotFinite(f"{name} is {value} in row {row}")
 
 
 def _refuse_entries(values: Mapping[str, float]) -> None:

@@ -11,12 +11,13 @@ from typing import Any, Final
 
 import orjson
 
-from service.api import examples
+from service.api import examples, stream_forms
 from service.api.descriptors import descriptor_of
 from service.api.docs_page import docs_page
 from service.api.openapi_schemas import Schema, Schemas, comment
 from service.api.renderings import JSON, PARAMETER, Rendering, offered_by
 from service.api.schema import RPCS, Rpc
+from service.api.stream_forms import Form
 
 _VARIABLE: Final = re.compile(r"\{(\w+)(=\*\*)?\}")
 
@@ -130,11 +131,15 @@ def _operation(rpc: Rpc, schemas: Schemas) -> dict[str, Any]:
         operation["requestBody"] = {"required": True, "content": {"application/json": content}}
     else:
         operation["parameters"] = _parameters(rpc, schemas)
-    forms = offered_by(descriptor_of(rpc.response))
+    forms: tuple[Rendering | Form, ...] = offered_by(descriptor_of(rpc.response))
+    usual = "application/json"
+    if rpc.is_streaming:
+        lines, *further = stream_forms.offered_by(rpc.name)
+        forms, usual = tuple(further), lines.media_type
     if forms:
         operation.setdefault("parameters", []).append(_format_parameter(forms))
-    content = {"application/json": {"schema": schemas.response(descriptor_of(rpc.response))}}
-    content |= {form.media_type: {"schema": {"type": "string"}} for form in forms}
+    content = {usual: {"schema": schemas.response(descriptor_of(rpc.response))}}
+    content |= {form.media_type.partition(";")[0]: {"schema": {"type": "string"}} for form in forms}
     operation["responses"] = {
         "200": {"description": comment(descriptor_of(rpc.response).full_name), "content": content},
         **{status: _failure(status) for status in _failing_statuses(rpc)},
@@ -157,7 +162,7 @@ def _parameters(rpc: Rpc, schemas: Schemas) -> list[dict[str, Any]]:
     ]
 
 
-def _format_parameter(forms: tuple[Rendering, ...]) -> dict[str, Any]:
+def _format_parameter(forms: tuple[Rendering | Form, ...]) -> dict[str, Any]:
     return {
         "name": PARAMETER,
         "in": "query",

@@ -7,15 +7,23 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
+import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from service.api.descriptors import is_map, is_struct, value_of
+from service.planning.columns import Choices
 
 _SCALARS: Final = {
     FieldDescriptor.CPPTYPE_DOUBLE: float,
     FieldDescriptor.CPPTYPE_INT32: int,
     FieldDescriptor.CPPTYPE_BOOL: bool,
     FieldDescriptor.CPPTYPE_STRING: str,
+}
+#: Columns as NumPy holds them: only types whose items all take as many bytes on the wire as in an array.
+_COLUMNS: Final = {
+    FieldDescriptor.TYPE_DOUBLE: np.float64,
+    FieldDescriptor.TYPE_SFIXED32: np.int32,
+    FieldDescriptor.TYPE_BOOL: np.bool_,
 }
 
 
@@ -37,6 +45,11 @@ class FieldPair:
     def item(self) -> Any:
         """The annotation of one item of a repeated field."""
         return typing.get_args(self.annotation)[0]
+
+    @property
+    def is_column(self) -> bool:
+        """Whether the dataclass holds it as an array."""
+        return typing.get_origin(self.annotation) in {np.ndarray, Choices}
 
     @property
     def message(self) -> Descriptor | None:
@@ -87,9 +100,20 @@ def _agree(pair: FieldPair) -> bool:
     origin = typing.get_origin(pair.annotation)
     if pair.is_map or pair.is_struct:
         return origin is Mapping
+    if pair.is_column:
+        return pair.descriptor.is_repeated and _agree_on_column(pair)
     if pair.descriptor.is_repeated:
         return origin is tuple and _agree_on_one(pair.descriptor, pair.item)
     return _agree_on_one(pair.descriptor, pair.annotation)
+
+
+def _agree_on_column(pair: FieldPair) -> bool:
+    if typing.get_origin(pair.annotation) is Choices:
+        # An enum's number takes one byte, as its place does, as long as it is below 128.
+        enum = pair.descriptor.enum_type
+        return enum is not None and _agree_on_one(pair.descriptor, pair.item) and max(enum.values_by_number) < 128
+    (kind,) = typing.get_args(typing.get_args(pair.annotation)[1])
+    return kind is _COLUMNS.get(pair.descriptor.type)
 
 
 def _agree_on_one(descriptor: FieldDescriptor, annotation: Any) -> bool:

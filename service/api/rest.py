@@ -24,6 +24,7 @@ from service.api.json_decoding import filler, loads
 from service.api.json_encoding import message_encoder
 from service.api.query_decoding import query_decoder
 from service.api.renderings import Rendering, asked_for, offered_by, without_format
+from service.api.rest_stream import StreamEndpoint
 from service.api.servicers import Admission, Servicer
 from service.telemetry import UNKNOWN, RouteMetrics, Telemetry
 
@@ -96,15 +97,25 @@ class RpcEndpoint:
         servicer = self._servicer
         self._admission.enter("rest")
         try:
+            message = None
             if servicer.is_shared:
                 message, found = self._input.message_of(request, scope)
-                response = servicer.rpc.response.FromString(await servicer.shared(message, found))
+                question = servicer.question(message, found)
+            else:
+                question = self._input.question_of(request, scope)
+            is_live = servicer.is_live(question)
+            if is_live:
+                question = await servicer.observed(question)
+            if message is not None and not is_live:
+                response = servicer.rpc.response.FromString(await servicer.shared(message, question))
                 answer = self._encode(response) if rendering is None else rendering.body(response)
             else:
-                result = servicer.plan(self._input.question_of(request, scope))
+                result = servicer.plan(question)
                 answer = servicer.codec.write_json(result) if rendering is None else rendering.body(result)
         finally:
             self._admission.leave()
+        if is_live:
+            return answer
         # A copy: orjson leaves several times the length of what it wrote allocated behind it.
         flavour = FLAVOUR if rendering is None else rendering.name
         servicer.cache.store(self._name, flavour, request, bytes(memoryview(answer)))
@@ -217,10 +228,11 @@ def rest_app(
     """
     app = FastAPI(title="Tonnage", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     routes = app.router.routes
-    direct: dict[tuple[str, str], RpcEndpoint] = {}
+    direct: dict[tuple[str, str], RpcEndpoint | StreamEndpoint] = {}
     for each in servicers:
         rule = each.rpc.http
-        endpoint = RpcEndpoint(each, telemetry.route(rule.method, rule.template), admission, max_request_bytes)
+        make = StreamEndpoint if each.rpc.is_streaming else RpcEndpoint
+        endpoint = make(each, telemetry.route(rule.method, rule.template), admission, max_request_bytes)
         routes.append(Route(starlette_path(rule.template), endpoint, methods=[rule.method], name=each.rpc.name))
         if rule.has_body:
             direct[rule.method, rule.template] = endpoint

@@ -8,7 +8,15 @@ from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from tonnage.v1 import capacity_service_pb2, catalogue_service_pb2, claim_service_pb2, kernel_service_pb2, serving_service_pb2
+from tonnage.v1 import (
+    capacity_service_pb2,
+    catalogue_service_pb2,
+    claim_service_pb2,
+    fleet_service_pb2,
+    kernel_service_pb2,
+    serving_service_pb2,
+    sweep_service_pb2,
+)
 
 FILES: Final[tuple[FileDescriptor, ...]] = (
     capacity_service_pb2.DESCRIPTOR,
@@ -16,6 +24,8 @@ FILES: Final[tuple[FileDescriptor, ...]] = (
     kernel_service_pb2.DESCRIPTOR,
     claim_service_pb2.DESCRIPTOR,
     serving_service_pb2.DESCRIPTOR,
+    fleet_service_pb2.DESCRIPTOR,
+    sweep_service_pb2.DESCRIPTOR,
 )
 
 
@@ -44,6 +54,11 @@ class Rpc:
         """The RPC as it goes over the wire: ``/tonnage.v1.CapacityService/EstimateDecode``."""
         return f"/{self.service}/{self.name}"
 
+    @property
+    def is_streaming(self) -> bool:
+        """Whether it is answered in parts."""
+        return self.descriptor.server_streaming
+
 
 def _http_rule(method: MethodDescriptor) -> HttpRule:
     rule = method.GetOptions().Extensions[cast(Any, annotations_pb2).http]
@@ -51,6 +66,8 @@ def _http_rule(method: MethodDescriptor) -> HttpRule:
     if verb not in {"get", "post"} or rule.additional_bindings or rule.body not in {"", "*"}:
         raise ValueError(f"{method.full_name}: only one get, or one post with body '*', can be mounted")
     template: str = getattr(rule, verb)
+    if method.server_streaming and not rule.body:
+        raise ValueError(f"{method.full_name}: what streams takes its request as a body")
     if rule.body and "{" in template:
         raise ValueError(f"{method.full_name}: a body of '*' leaves no field for the path")
     return HttpRule(verb.upper(), template, bool(rule.body))

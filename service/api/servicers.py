@@ -7,11 +7,11 @@ come out; nothing is registered by hand. A method that takes a string takes the 
 import asyncio
 import re
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass, replace
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from prometheus_client import Histogram
@@ -19,13 +19,19 @@ from prometheus_client import Histogram
 from service.api.errors import FieldViolation, MalformedRequest, TooManyInFlight, Unreadable
 from service.api.json_encoding import result_encoder
 from service.api.messages import reader, writer
+from service.api.prometheus import PrometheusReader
 from service.api.quick_reading import quick_json_reader, quick_message_reader
 from service.api.schema import RPCS, Rpc
 from service.api.validation import violations
+from service.api.wire import wire_writer
 from service.cache.cache import Cache
 from service.cache.policy import COST_CLASSES, CostClass, uses_redis
+from service.planning.errors import InvalidRequest, Violation
 from service.planning.planner import Planner
+from service.planning.serving.requests import EstimateServingRequest
 from service.telemetry import Door, Telemetry
+
+T = TypeVar("T")
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -64,6 +70,7 @@ class Codec:
     read_json_quickly: Callable[[object], Any]
     write: Callable[[Any], Message]
     write_json: Callable[[Any], bytes]
+    write_bytes: Callable[[Any], bytes]  # as the message's bytes, columns without going through the message
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,7 @@ class Servicer:
     _ask: Callable[[Any], Any]
     _planning_seconds: Histogram
     _executor: Executor
+    _observe: Callable[[Any], Awaitable[Any]] | None  # for RPCs that can rest on what another server says
 
     def parse(self, request: bytes) -> Message:
         """The request message; Unreadable where the bytes are none."""
@@ -105,16 +113,32 @@ class Servicer:
             question = self.codec.read(request)
         return question
 
+    def is_live(self, question: Any) -> bool:
+        """Whether the answer rests on what another server says at the moment: it is then kept nowhere."""
+        return self._observe is not None and question.observe is not None
+
+    async def observed(self, question: Any) -> Any:
+        """The question with what the other server says put in."""
+        return question if self._observe is None else await self._observe(question)
+
     def plan(self, question: Any) -> Any:
-        """The planner's answer."""
+        """The planner's answer; of an RPC that streams, its parts."""
         begun = perf_counter()
         result = self._ask(question)
         self._planning_seconds.observe(perf_counter() - begun)
         return result
 
-    async def shared(self, request: Message, already: Sequence[FieldViolation] = ()) -> bytes:
-        """The serialized response: from Redis, from an equal request that is being answered just now, or computed."""
-        question = self.question(request, already)
+    async def in_turn(self, work: Callable[[], T]) -> T:
+        """Runs the work on the planning thread, after what waits for it already."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    async def shared(self, request: Message, question: Any) -> bytes:
+        """The serialized response: from Redis, from an equal request that is being answered just now, or computed.
+
+        Args:
+            request: the request.
+            question: what it asks.
+        """
 
         async def compute() -> bytes:
             if not self._is_heavy:
@@ -133,7 +157,13 @@ class Servicer:
 
 
 def servicers(
-    planner: Planner, cache: Cache, telemetry: Telemetry, executor: Executor, *, redis_for_every_rpc: bool
+    planner: Planner,
+    cache: Cache,
+    telemetry: Telemetry,
+    executor: Executor,
+    *,
+    redis_for_every_rpc: bool,
+    prometheus: PrometheusReader | None = None,
 ) -> tuple[Servicer, ...]:
     """A servicer for every RPC of the schema.
 
@@ -143,6 +173,7 @@ def servicers(
         telemetry: measures planning.
         executor: runs what is heavy.
         redis_for_every_rpc: whether also what costs little is looked up in Redis.
+        prometheus: reads observations. Default: one that may read no server.
 
     Raises:
         TypeError, AttributeError: the planner and the schema do not match.
@@ -159,15 +190,32 @@ def servicers(
             _ask=ask,
             _planning_seconds=telemetry.rpc(rpc.path).planning_seconds,
             _executor=executor,
+            _observe=_observer(planner, prometheus or PrometheusReader(())) if rpc.name == "EstimateServing" else None,
         )
 
     return tuple(map(made, RPCS))
+
+
+def _observer(
+    planner: Planner, prometheus: PrometheusReader
+) -> Callable[[EstimateServingRequest], Awaitable[EstimateServingRequest]]:
+    async def observe(question: EstimateServingRequest) -> EstimateServingRequest:
+        if question.observe is None:
+            return question
+        if question.observation is not None:
+            raise InvalidRequest(Violation("observe", "observation is given too", "give one of the two"))
+        engine = planner.serving.engine_name(question.engine.name)
+        return replace(question, observe=None, observation=await prometheus.observation(question.observe, engine))
+
+    return observe
 
 
 def _codec_and_method(rpc: Rpc, planner: Planner) -> tuple[Codec, Callable[[Any], Any]]:
     method = getattr(planner, _WORD_START.sub("_", rpc.name).lower())
     hints = typing.get_type_hints(method)
     answer = hints.pop("return")
+    if rpc.is_streaming:  # the planner says Stream[part]
+        (answer,) = typing.get_args(answer)
     ((name, asked),) = hints.items()
     takes_name = asked is str
     if takes_name:
@@ -178,5 +226,6 @@ def _codec_and_method(rpc: Rpc, planner: Planner) -> tuple[Codec, Callable[[Any]
         read_json_quickly=quick_json_reader(rpc.request, asked),
         write=writer(rpc.response, answer),
         write_json=result_encoder(rpc.response, answer),
+        write_bytes=wire_writer(rpc.response, answer),
     )
     return codec, (lambda question: method(getattr(question, name))) if takes_name else method

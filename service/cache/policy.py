@@ -16,6 +16,7 @@ class CostClass(StrEnum):
 
     POINT = "point"  #: one point or one look-up, tens of microseconds: in-process tier only
     SEARCH = "search"  #: many points or a simulation, from about 0.5 ms: in-process tier, then Redis
+    STREAM = "stream"  #: parts without end, sent as they are made: kept nowhere
 
 
 #: RPC name (the last part of the full method name) → cost class.
@@ -43,10 +44,11 @@ COST_CLASSES: Final[Mapping[str, CostClass]] = MappingProxyType(
         "PlanFleet": CostClass.SEARCH,
         "CompareAccelerators": CostClass.SEARCH,
         "SimulatePlacement": CostClass.SEARCH,
-        "SweepDecode": CostClass.SEARCH,
+        # Up to gigabytes; a grid of ten thousand points takes a few milliseconds to compute anew.
+        "RunSweep": CostClass.STREAM,
         # Several decode estimates, or a graph of operators, and a picture of them.
         "DrawRoofline": CostClass.SEARCH,
-        # Up to fifty claims, each held against every basis of a family of accelerators: 0.3 ms a claim.
+        # Up to fifty claims, each held against every basis of a family of accelerators: 0.5 to 5 ms a claim.
         "AuditClaim": CostClass.SEARCH,
     }
 )
@@ -60,4 +62,5 @@ def uses_redis(rpc: str, *, every_rpc: bool = False) -> bool:
     >>> uses_redis("FitNode"), uses_redis("EstimateDecode"), uses_redis("EstimateDecode", every_rpc=True)
     (True, False, True)
     """
-    return every_rpc or COST_CLASSES.get(rpc) is CostClass.SEARCH
+    cost = COST_CLASSES.get(rpc)
+    return cost is CostClass.SEARCH or (every_rpc and cost is not CostClass.STREAM)

@@ -7,6 +7,7 @@ from service.formulas.memory import available_bytes_per_device, max_sequences_pe
 from service.planning.device import Device
 from service.planning.explain import Apply, plainly
 from service.planning.footprint import Footprint, StageFootprint
+from service.planning.pick import FLOATS, Pick
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,28 @@ def capacity(
     weights_fit = all(stage.weight_bytes <= available for stage in stages)
     most = (max(0.0, min(held)) * attention_groups if weights_fit else 0.0) if held else None
     return Capacity(usable_bytes, available, required, tightest, cache, most, stages, per_device)
+
+
+def fits_everywhere(
+    footprint: Footprint,
+    usable_bytes: float,
+    memory_ratio: float,
+    context_tokens: float,
+    sequences: float,
+    pick: Pick = FLOATS,
+) -> bool:
+    """Whether weights and sequences fit on the devices of every stage: what ``capacity`` says of its tightest."""
+    per_device = -(-sequences // footprint.shape.attention_data)
+    available = available_bytes_per_device(usable_memory_bytes=usable_bytes, memory_utilization_ratio=memory_ratio)
+    most = 0.0
+    for stage in footprint.stages:
+        required = required_bytes_per_device(
+            weight_bytes_per_device=stage.weight_bytes,
+            sequences_per_device=per_device,
+            cache_bytes_per_sequence_per_device=stage.cache_bytes.at(context_tokens, pick.smaller),
+        )
+        most = pick.larger(most, required)
+    return most <= available
 
 
 def known_capacity(

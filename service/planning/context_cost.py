@@ -1,7 +1,7 @@
 """Costs that grow with the length of a sequence: cache bytes, attention operations."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
@@ -16,12 +16,12 @@ class ContextCost:
     per_token: float = 0.0
     terms: tuple[tuple[int | None, int, float], ...] = ()  # window, tokens per entry, cost of each entry
 
-    def at(self, context_tokens: float) -> float:
-        """The cost of a sequence of so many tokens."""
+    def at(self, context_tokens: float, smaller: Callable[[float, float], float] = min) -> float:
+        """The cost of a sequence of so many tokens. A sweep passes ``smaller=np.minimum``."""
         cost = self.fixed + self.per_token * context_tokens
         for window, tokens, each in self.terms:
-            covered = context_tokens if window is None else min(context_tokens, window)
-            cost += covered // tokens * each
+            covered = context_tokens if window is None else smaller(context_tokens, window)
+            cost = cost + covered // tokens * each
         return cost
 
     @property

@@ -3,7 +3,8 @@
 from service.planning import defaults
 from service.planning.capacity import known_capacity
 from service.planning.cures import Question, shortfall
-from service.planning.decode_step import DecodePlan, Load, decode_bound, decode_expectation
+from service.planning.decode_expectation import decode_expectation
+from service.planning.decode_step import DecodePlan, Load, decode_bound
 from service.planning.errors import InvalidRequest, Violation
 from service.planning.explain import Apply, Recorder, plainly, show_cache_formulas
 from service.planning.limits import limit_onsets

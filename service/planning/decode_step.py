@@ -1,4 +1,4 @@
-"""The bound on a decode step, the step to expect on average, and from which batch each limit binds.
+"""The bound on a decode step.
 
 Every sequence gains one token per step. With pipeline stages the batch is cut into as many microbatches in flight; a step is
 then one microbatch's way through all stages, since by symmetry every device is busy that long. All figures of a step are
@@ -14,14 +14,11 @@ from service.formulas.attention import attention_intensity_flops_per_byte
 from service.formulas.collectives import (
     all_reduce_bytes_at_least,
     all_reduce_message_bytes,
-    expected_num_remote_expert_groups,
     expert_exchange_bytes,
-    ring_all_reduce_bytes,
 )
 from service.formulas.kv_cache import kv_cache_bytes
 from service.formulas.roofline import (
     arithmetic_intensity_flops_per_byte,
-    expected_step_seconds,
     interconnect_seconds,
     memory_seconds,
     ridge_point_flops_per_byte,
@@ -29,18 +26,18 @@ from service.formulas.roofline import (
     step_seconds,
     tokens_per_second,
 )
-from service.formulas.transformer import expected_num_experts_read
 from service.planning.defaults import ACTIVATION_BYTES_PER_ELEMENT, NOT_COUNTED, memory_note
 from service.planning.device import Device
 from service.planning.explain import Apply, plainly
 from service.planning.footprint import Footprint
 from service.planning.formats import Arithmetic
-from service.planning.results import DecodeBound, DecodeExpectation, Limit
+from service.planning.pick import FLOATS, Pick
+from service.planning.results import DecodeBound, Limit
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A batch as one device sees it."""
+    """A batch as one device sees it. A sweep holds arrays in the same fields."""
 
     batch_size: int
     active_groups: float  # attention groups that have a sequence
@@ -48,12 +45,12 @@ class Load:
     sequences: float  # of one microbatch on one device
 
     @classmethod
-    def of(cls, footprint: Footprint, batch_size: int) -> "Load":
+    def of(cls, footprint: Footprint, batch_size: int, pick: Pick = FLOATS) -> "Load":
         """The batch spread over attention groups and microbatches as evenly as can be."""
         shape = footprint.shape
-        active = float(min(shape.attention_data, batch_size))
+        active = pick.smaller(shape.attention_data, batch_size) * 1.0
         per_group = batch_size / active
-        in_flight = min(float(shape.pipeline), per_group)
+        in_flight = pick.smaller(float(shape.pipeline), per_group)
         return cls(batch_size, active, in_flight, per_group / in_flight)
 
 
@@ -173,19 +170,19 @@ def _link_notes(footprint: Footprint, device: Device, ranks: int) -> tuple[str, 
 # -- the bound --------------------------------------------------------------------------------------------------------
 
 
-def compute_seconds(plan: DecodePlan, load: Load, attention: float, apply: Apply = plainly) -> float:
+def compute_seconds(plan: DecodePlan, load: Load, attention: float, apply: Apply = plainly, pick: Pick = FLOATS) -> float:
     """Seconds of arithmetic on the busiest device; each stored format at its own peak."""
     footprint = plan.footprint
     routed = load.sequences * load.active_groups
     total = 0.0
     for stored, peak in plan.peaks.items():
         flops = footprint.flops_per_device.get(stored, 0.0) * load.sequences
-        flops += footprint.expert_flops_per_device.get(stored, 0.0) * routed
-        if flops:
-            total += apply(seconds_at_peak, flops_per_device=flops, peak_dense_flops_per_second=peak)
-    if attention:
+        flops = flops + footprint.expert_flops_per_device.get(stored, 0.0) * routed
+        if pick.any(flops):
+            total = total + apply(seconds_at_peak, flops_per_device=flops, peak_dense_flops_per_second=peak)
+    if pick.any(attention):
         flops = attention * load.sequences
-        total += apply(seconds_at_peak, flops_per_device=flops, peak_dense_flops_per_second=plan.attention_peak)
+        total = total + apply(seconds_at_peak, flops_per_device=flops, peak_dense_flops_per_second=plan.attention_peak)
     return total
 
 
@@ -195,17 +192,18 @@ def interconnect_bytes(plan: DecodePlan, load: Load, apply: Apply = plainly) -> 
     if shape.num_devices == 1 or footprint.hidden_size == 0:
         return 0.0
     total = 0.0
-    message = _message_bytes(plan, load, apply)
+    message = message_bytes(plan, load, apply)
     if footprint.num_all_reduces:
         total += apply(all_reduce_bytes_at_least, num_all_reduces=footprint.num_all_reduces, message_bytes=message)
     if shape.attention_data > 1:
         held = footprint.num_experts / shape.expert
         remote = math.ceil(footprint.num_experts_per_token / held) - 1
-        total += _exchange_bytes(plan, load, remote, apply)
+        total += exchange_bytes(plan, load, remote, apply)
     return total + (shape.pipeline - 1) * message / shape.tensor
 
 
-def _message_bytes(plan: DecodePlan, load: Load, apply: Apply) -> float:
+def message_bytes(plan: DecodePlan, load: Load, apply: Apply) -> float:
+    """Bytes of one all-reduce."""
     return apply(
         all_reduce_message_bytes,
         batch_size=load.sequences,
@@ -214,7 +212,8 @@ def _message_bytes(plan: DecodePlan, load: Load, apply: Apply) -> float:
     )
 
 
-def _exchange_bytes(plan: DecodePlan, load: Load, remote_groups: float, apply: Apply) -> float:
+def exchange_bytes(plan: DecodePlan, load: Load, remote_groups: float, apply: Apply) -> float:
+    """Bytes that a device sends to so many other groups of experts, over all layers."""
     each = apply(
         expert_exchange_bytes,
         num_tokens=load.sequences / plan.footprint.shape.tensor,
@@ -229,32 +228,53 @@ def _exchange_bytes(plan: DecodePlan, load: Load, remote_groups: float, apply: A
 def decode_bytes(footprint: Footprint, batch_size: int, context_tokens: int) -> float:
     """Bytes that a decode step reads at the very least over all devices; needs no device."""
     shape = footprint.shape
-    weights = _weight_bytes_read(footprint, Load.of(footprint, batch_size), footprint.num_experts_per_token)
+    weights = weight_bytes_read(footprint, Load.of(footprint, batch_size), footprint.num_experts_per_token)
     return weights + batch_size * footprint.cache_read_bytes_per_device.at(context_tokens) * shape.tensor
 
 
-def decode_bound(plan: DecodePlan, load: Load, context_tokens: int, apply: Apply = plainly) -> DecodeBound:
-    """The bound on one step of the whole replica."""
+@dataclass(frozen=True, slots=True)
+class DecodeTerms:
+    """What makes up a bound: floats for a point, arrays for many. Fields as in ``DecodeBound``."""
+
+    step_seconds: float
+    tokens_per_second: float
+    tokens_per_second_per_user: float
+    tokens_per_second_per_device: float
+    weight_bytes: float
+    kv_cache_bytes: float
+    bytes_per_device: float
+    interconnect_bytes_per_device: float
+    memory_seconds: float
+    compute_seconds: float
+    interconnect_seconds: float
+    binding_place: int  # in BINDING_LIMITS
+
+
+#: Limits that a bound knows, by ``DecodeTerms.binding_place``.
+BINDING_LIMITS = (Limit.MEMORY_BANDWIDTH, Limit.COMPUTE, Limit.INTERCONNECT)
+
+
+def decode_terms(plan: DecodePlan, load: Load, context_tokens: int, apply: Apply = plainly, pick: Pick = FLOATS) -> DecodeTerms:
+    """The terms of the bound; with ``pick=ARRAYS`` for arrays of batches and contexts of one length."""
     footprint, shape = plan.footprint, plan.footprint.shape
-    cache = footprint.cache_read_bytes_per_device.at(context_tokens)
-    attention = footprint.attention_flops_per_device.at(context_tokens)
+    cache = footprint.cache_read_bytes_per_device.at(context_tokens, pick.smaller)
+    attention = footprint.attention_flops_per_device.at(context_tokens, pick.smaller)
     bytes_per_device = plan.weight_bytes_read_per_device + load.sequences * cache
     sent = interconnect_bytes(plan, load, apply)
     memory = apply(memory_seconds, bytes_per_device=bytes_per_device, memory_bandwidth_bytes_per_second=plan.bandwidth)
-    compute = compute_seconds(plan, load, attention, apply)
+    compute = compute_seconds(plan, load, attention, apply, pick)
     link = 0.0
-    if sent and plan.link_bandwidth:
+    if pick.any(sent) and plan.link_bandwidth:
         link = apply(
             interconnect_seconds,
             interconnect_bytes_per_device=sent,
             link_bandwidth_one_way_bytes_per_second=plan.link_bandwidth,
         )
-    step = apply(step_seconds, memory_seconds=memory, compute_seconds=compute, interconnect_seconds=link)
+    step = apply(step_seconds, memory_seconds=memory, compute_seconds=compute, interconnect_seconds=link, maximum=pick.larger)
     rate = apply(tokens_per_second, batch_size=load.batch_size, step_seconds=step)
-    weights = _weight_bytes_read(footprint, load, footprint.num_experts_per_token)
+    weights = weight_bytes_read(footprint, load, footprint.num_experts_per_token)
     cache_read = apply(kv_cache_bytes, batch_size=load.batch_size, cache_bytes_per_sequence=cache * shape.tensor)
-    flops = load.batch_size * (footprint.flops_per_token + footprint.attention_flops.at(context_tokens))
-    return DecodeBound(
+    return DecodeTerms(
         step_seconds=step,
         tokens_per_second=rate,
         tokens_per_second_per_user=1 / step,
@@ -262,13 +282,34 @@ def decode_bound(plan: DecodePlan, load: Load, context_tokens: int, apply: Apply
         weight_bytes=weights,
         kv_cache_bytes=cache_read,
         bytes_per_device=bytes_per_device,
-        flops=flops,
         interconnect_bytes_per_device=sent,
         memory_seconds=memory,
         compute_seconds=compute,
         interconnect_seconds=link,
+        binding_place=_binding(memory, compute, link, pick),
+    )
+
+
+def decode_bound(plan: DecodePlan, load: Load, context_tokens: int, apply: Apply = plainly) -> DecodeBound:
+    """The bound on one step of the whole replica."""
+    footprint = plan.footprint
+    terms = decode_terms(plan, load, context_tokens, apply)
+    flops = load.batch_size * (footprint.flops_per_token + footprint.attention_flops.at(context_tokens))
+    return DecodeBound(
+        step_seconds=terms.step_seconds,
+        tokens_per_second=terms.tokens_per_second,
+        tokens_per_second_per_user=terms.tokens_per_second_per_user,
+        tokens_per_second_per_device=terms.tokens_per_second_per_device,
+        weight_bytes=terms.weight_bytes,
+        kv_cache_bytes=terms.kv_cache_bytes,
+        bytes_per_device=terms.bytes_per_device,
+        flops=flops,
+        interconnect_bytes_per_device=terms.interconnect_bytes_per_device,
+        memory_seconds=terms.memory_seconds,
+        compute_seconds=terms.compute_seconds,
+        interconnect_seconds=terms.interconnect_seconds,
         arithmetic_intensity_flops_per_byte=apply(
-            arithmetic_intensity_flops_per_byte, flops=flops, num_bytes=weights + cache_read
+            arithmetic_intensity_flops_per_byte, flops=flops, num_bytes=terms.weight_bytes + terms.kv_cache_bytes
         ),
         attention_intensity_flops_per_byte=_attention_intensity(footprint, context_tokens, apply),
         ridge_point_flops_per_byte=apply(
@@ -276,17 +317,17 @@ def decode_bound(plan: DecodePlan, load: Load, context_tokens: int, apply: Apply
             peak_dense_flops_per_second=plan.main_peak,
             memory_bandwidth_bytes_per_second=plan.bandwidth,
         ),
-        binding_limit=_binding(memory, compute, link),
+        binding_limit=BINDING_LIMITS[terms.binding_place],
     )
 
 
-def _binding(memory: float, compute: float, link: float) -> Limit:
-    if memory >= compute and memory >= link:
-        return Limit.MEMORY_BANDWIDTH
-    return Limit.COMPUTE if compute >= link else Limit.INTERCONNECT
+def _binding(memory: float, compute: float, link: float, pick: Pick) -> int:
+    """The place of the slowest in ``BINDING_LIMITS``; of several alike the first."""
+    place: int = pick.where((memory >= compute) & (memory >= link), 0, pick.where(compute >= link, 1, 2))
+    return place
 
 
-def _weight_bytes_read(footprint: Footprint, load: Load, experts: float) -> float:
+def weight_bytes_read(footprint: Footprint, load: Load, experts: float) -> float:
     """Weights read in a step over all devices; ``experts`` of each layer are touched."""
     copies = footprint.shape.tensor * load.active_groups
     routed = footprint.total_expert_bytes * experts / footprint.num_experts if footprint.num_experts else 0.0
@@ -300,80 +341,3 @@ def _attention_intensity(footprint: Footprint, context_tokens: int, apply: Apply
         return None
     flops = footprint.attention_flops_per_device.at(context_tokens)
     return apply(attention_intensity_flops_per_byte, attention_flops_per_sequence=flops, cache_bytes_per_sequence=cache)
-
-
-# -- the expected step ------------------------------------------------------------------------------------------------
-
-
-def decode_expectation(
-    plan: DecodePlan, load: Load, bound: DecodeBound, context_tokens: int, apply: Apply = plainly
-) -> DecodeExpectation:
-    """The step under uniform routing and ring collectives, with nothing overlapped."""
-    footprint = plan.footprint
-    touched = 0.0
-    if footprint.num_experts:
-        touched = apply(
-            expected_num_experts_read,
-            num_experts=footprint.num_experts,
-            num_experts_per_token=footprint.num_experts_per_token,
-            num_tokens=load.sequences * load.active_groups,
-        )
-    # At least the bound's: with few tokens the busiest group reads more than the average over groups.
-    experts = max(touched / footprint.shape.expert, plan.bound_experts_read_per_device) * plan.bytes_per_expert
-    cache = footprint.cache_read_bytes_per_device.at(context_tokens)
-    memory = apply(
-        memory_seconds,
-        bytes_per_device=footprint.read_bytes_per_device + experts + load.sequences * cache,
-        memory_bandwidth_bytes_per_second=plan.bandwidth,
-    )
-    link = 0.0
-    sent = _expected_interconnect_bytes(plan, load, apply)
-    if sent and plan.ring_bandwidth:
-        link = apply(
-            interconnect_seconds,
-            interconnect_bytes_per_device=sent,
-            link_bandwidth_one_way_bytes_per_second=plan.ring_bandwidth,
-        )
-    # Where no link is known to join the whole group, the bound's is the least that it takes.
-    link = max(link, bound.interconnect_seconds)
-    step = apply(
-        expected_step_seconds,
-        expected_memory_seconds=memory,
-        expected_compute_seconds=bound.compute_seconds,
-        expected_interconnect_seconds=link,
-    )
-    return DecodeExpectation(
-        expected_step_seconds=step,
-        expected_tokens_per_second=load.batch_size / step,
-        expected_tokens_per_second_per_user=1 / step,
-        expected_weight_bytes=_weight_bytes_read(footprint, load, touched),
-        expected_memory_seconds=memory,
-        expected_compute_seconds=bound.compute_seconds,
-        expected_interconnect_seconds=link,
-    )
-
-
-def _expected_interconnect_bytes(plan: DecodePlan, load: Load, apply: Apply) -> float:
-    footprint, shape = plan.footprint, plan.footprint.shape
-    if shape.num_devices == 1 or footprint.hidden_size == 0:
-        return 0.0
-    message = _message_bytes(plan, load, apply)
-    total = 0.0
-    if footprint.num_all_reduces:
-        total += apply(
-            ring_all_reduce_bytes,
-            num_all_reduces=footprint.num_all_reduces,
-            num_ranks=shape.tensor,
-            message_bytes=message,
-        )
-    if shape.attention_data > 1:
-        # Experts that are not grouped are cut over all ranks: every token then goes to every other attention group.
-        remote = float(shape.attention_data - 1)
-        if shape.expert > 1:
-            remote = apply(
-                expected_num_remote_expert_groups,
-                num_expert_groups=shape.expert,
-                num_experts_per_token=footprint.num_experts_per_token,
-            )
-        total += _exchange_bytes(plan, load, remote, apply)
-    return total + (shape.pipeline - 1) * message / shape.tensor

@@ -220,7 +220,7 @@ def cached_as_asked(builder: FootprintBuilder, settings: EngineSpec) -> tuple[Fo
     "auto" is the checkpoint's own format of the cache, else that of the model, which is fp32 where it is loaded so; it does
     not follow quantised weights.
     """
-    asked = cache_format(settings.kv_cache_dtype)
+    asked = _CACHE_FORMATS.get(settings.kv_cache_dtype or "auto")  # an unknown word is refused with all other flags
     chosen = asked or ("fp32" if builder.formats.weights == "fp32" else builder.formats.kv_cache)
     note = f"KV cache in {chosen}" + ("" if asked else " (auto)")
     if chosen == builder.formats.kv_cache:

@@ -6,7 +6,7 @@ computed, not a retelling; a test recomputes every step from its shown inputs.
 
 import operator
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from service.formulas import REGISTRY
 from service.formulas.kv_cache import kv_cache_bytes_per_token, latent_cache_bytes_per_token
@@ -15,9 +15,9 @@ from service.planning.results import Explanation, Step, UsedFigure
 
 
 class Apply(Protocol):
-    """Applies a formula to its inputs, by keyword."""
+    """Applies a formula to its inputs, by keyword: quantities, and the operations that a sweep puts in place of Python's."""
 
-    def __call__(self, body: Callable[..., float], /, **inputs: float) -> float:
+    def __call__(self, body: Callable[..., float], /, **inputs: Any) -> float:
         """The formula's value."""
         ...
 
@@ -32,7 +32,7 @@ class Recorder:
     def __init__(self) -> None:
         self._steps: list[Step] = []
 
-    def __call__(self, body: Callable[..., float], /, **inputs: float) -> float:
+    def __call__(self, body: Callable[..., float], /, **inputs: Any) -> float:
         """Applies a registered formula and notes its inputs and value."""
         value = body(**inputs)
         formula = REGISTRY[body.__name__]

@@ -10,6 +10,10 @@ from service.planning.claims.requests import AuditClaimRequest
 from service.planning.claims.results import AuditClaimResponse
 from service.planning.decode import estimate_decode
 from service.planning.errors import NotFound
+from service.planning.fleet.compare import compare_accelerators
+from service.planning.fleet.plan import plan_fleet
+from service.planning.fleet.requests import CompareAcceleratorsRequest, PlanFleetRequest
+from service.planning.fleet.results import CompareAcceleratorsResponse, PlanFleetResponse
 from service.planning.kernels.fusion import analyze_fusion
 from service.planning.kernels.kernel_occupancy import compute_occupancy
 from service.planning.kernels.memory_access import analyze_memory_access
@@ -57,6 +61,11 @@ from service.planning.results import (
 from service.planning.serving.estimate import ServingEstimator
 from service.planning.serving.requests import EstimateServingRequest
 from service.planning.serving.results import EstimateServingResponse
+from service.planning.streams import Stream
+from service.planning.sweep.grid import SweepLimits
+from service.planning.sweep.requests import RunSweepRequest
+from service.planning.sweep.results import RunSweepResponse
+from service.planning.sweep.run import run_sweep
 from service.planning.unknown_names import Question, all_unknown
 from service.planning.utilization import compute_utilization
 
@@ -67,11 +76,12 @@ _AnswerT = TypeVar("_AnswerT")
 class Planner:
     """Answers from one catalogue. Every method raises InvalidRequest, NotFound or Unanswerable where there is no answer."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, sweep_limits: SweepLimits | None = None) -> None:
         self.catalogue = catalogue
         self.resolver = Resolver(catalogue)
         self.serving = ServingEstimator(self.resolver)
         self._lister = Lister(catalogue)
+        self._sweep_limits = sweep_limits or SweepLimits()
 
     def warm_up(self) -> None:
         """Reads every model of the catalogue, so that the first request of each pays nothing and a bad one stops the start."""
@@ -93,6 +103,18 @@ class Planner:
     def estimate_serving(self, request: EstimateServingRequest) -> EstimateServingResponse:
         """What an engine really serves, by its calibration."""
         return self.serving.estimate_serving(request)
+
+    def run_sweep(self, request: RunSweepRequest) -> Stream[RunSweepResponse]:
+        """Every point of a grid, in parts. TooLarge where there are too many."""
+        return run_sweep(self.resolver, self.serving, self._sweep_limits, request)
+
+    def plan_fleet(self, request: PlanFleetRequest) -> PlanFleetResponse:
+        """How much hardware carries a demand, ranked."""
+        return plan_fleet(self.serving, request)
+
+    def compare_accelerators(self, request: CompareAcceleratorsRequest) -> CompareAcceleratorsResponse:
+        """Accelerators side by side under one workload."""
+        return compare_accelerators(self.serving, request)
 
     def compute_utilization(self, request: ComputeUtilizationRequest) -> ComputeUtilizationResponse:
         """A run's utilisation on every basis."""

@@ -14,7 +14,7 @@ from grpc_status import rpc_status
 from service.api.schema import RPCS, Rpc
 
 BY_NAME: dict[str, Rpc] = {rpc.name: rpc for rpc in RPCS}
-POSTED = [rpc.name for rpc in RPCS if rpc.http.has_body]
+POSTED = [rpc.name for rpc in RPCS if rpc.http.has_body and not rpc.is_streaming]
 
 
 @dataclass(frozen=True)

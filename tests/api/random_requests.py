@@ -26,7 +26,7 @@ _NAMES: Final = {
     "ModelSpec": [*_CATALOGUE.models, "meta-llama/Llama-3.1-70B"],
     "AcceleratorSpec": [*_CATALOGUE.accelerators, "h100"],
     "NodeSpec": [*_CATALOGUE.node_types],
-    "EngineSpec": [*_CATALOGUE.engines],
+    "EngineSpec": [*_CATALOGUE.engines, *_CATALOGUE.calibrations],
     "GetModelRequest": [*_CATALOGUE.model_names],
     "GetAcceleratorRequest": [*_CATALOGUE.accelerator_names],
     "GetNodeTypeRequest": [*_CATALOGUE.node_type_names],
@@ -81,7 +81,7 @@ def _plausible(draw: st.DrawFn, descriptor: Descriptor) -> dict[str, Any]:
         else:
             # What planning wants for most answers is given mostly.
             wanted = rules.required or rules.excludes_zero or draw(st.sampled_from([True, True, False]))
-        if field.name in {"nvml_gpu_utilization_ratio", "hf_quantization", "page_token"}:
+        if field.name in {"nvml_gpu_utilization_ratio", "hf_quantization", "page_token", "observe"}:
             wanted = draw(st.integers(0, 9)) == 0
         if wanted:
             made[field.name] = draw(_plausible_value(field, rules))

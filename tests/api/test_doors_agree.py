@@ -31,6 +31,9 @@ CONFIG = {
 }
 
 PTXAS = "ptxas info : Compiling entry function 'k' for 'sm_90'\nptxas info : Used 40 registers, used 1 barriers, 64 bytes smem"
+SERVED = {"engine": {"name": "vllm"}, "workload": {"input_tokens": 512, "output_tokens": 64, "concurrency": 4}}
+OVERLOAD = {"input_tokens": 512, "output_tokens": 64, "requests_per_second": 10_000, "prefix_cache_hit_ratio": 0.5}
+SEEN = {"num_requests": 50, "tpot_seconds": 0.01, "running_requests": 40}
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     *((rpc, examples.REQUESTS[rpc]) for rpc in POSTED),
     ("EstimateDecode", {"model": {"dense": DENSE}, "accelerator": H100, "batch_size": 128, "context_tokens": 4096}),
@@ -40,6 +43,10 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("ComputeOccupancy", {"threads_per_block": 96, "resource_usage_text": PTXAS, "blocks_per_cluster": 2, "explain": True}),
     ("AnalyzeMemoryAccess", {"addresses_bytes": [0, 128, 4096], "active_mask": "0x5", "explain": True}),
     ("AnalyzeMemoryAccess", {"structure": {"struct_bytes": 24, "field_offset_bytes": 8}, "element_bytes": 8}),
+    ("EstimateServing", {"model": {"hf_config": CONFIG}, "accelerator": H100, **SERVED, "explain": True}),
+    ("EstimateServing", {"model": {"name": "llama-3.1-8b"}, "accelerator": {"inline": INLINE}, **SERVED}),
+    ("EstimateServing", {"model": {"name": "llama-3.1-8b"}, "accelerator": H100, **SERVED, "workload": OVERLOAD}),
+    ("EstimateServing", {"model": {"name": "llama-3.1-8b"}, "accelerator": H100, **SERVED, "observation": SEEN}),
     ("DrawRoofline", {"own": {"accelerator": H100, "points": [{"arithmetic_intensity_flops_per_byte": 0.5}]}}),
     ("FitNode", {"model": {"dense": DENSE}, "accelerator": H100, "devices_per_node": 4, "context_tokens": 8}),
     (

@@ -58,7 +58,7 @@ class ScriptedServer:
         self.health.set("", health_pb2.HealthCheckResponse.SERVING)
         self._server = grpc.server(futures.ThreadPoolExecutor(8))
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
-        for service in ("tonnage.v1.CapacityService", "tonnage.v1.CatalogueService", "tonnage.v1.KernelService"):
+        for service in sorted({each.path.split("/")[1] for each in vars(methods).values() if isinstance(each, methods.Method)}):
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, self._handlers(service)),))
         if credentials:
             self._server.add_secure_port(self.target, credentials)

@@ -10,13 +10,31 @@ from google.protobuf.descriptor import MethodDescriptor
 
 from tonnage import AsyncClient, Client, methods
 from tonnage.channel import service_config
-from tonnage.v1 import capacity_service_pb2, catalogue_service_pb2, kernel_service_pb2
+from tonnage.v1 import (
+    capacity_service_pb2,
+    catalogue_service_pb2,
+    claim_service_pb2,
+    fleet_service_pb2,
+    kernel_service_pb2,
+    serving_service_pb2,
+    sweep_service_pb2,
+)
+from tonnage.v1.serving_service_pb2 import Workload
 
 TABLE = {method.path: method for method in vars(methods).values() if isinstance(method, methods.Method)}
 
 
 def rpcs() -> list[MethodDescriptor]:
-    files = (capacity_service_pb2.DESCRIPTOR, catalogue_service_pb2.DESCRIPTOR, kernel_service_pb2.DESCRIPTOR)
+    modules = (
+        capacity_service_pb2,
+        catalogue_service_pb2,
+        claim_service_pb2,
+        fleet_service_pb2,
+        kernel_service_pb2,
+        serving_service_pb2,
+        sweep_service_pb2,
+    )
+    files = [module.DESCRIPTOR for module in modules]
     return [rpc for file in files for service in file.services_by_name.values() for rpc in service.methods]
 
 
@@ -50,6 +68,7 @@ def test_questions_have_a_keyword_for_every_field() -> None:
     flattened = {
         "parallelism": {"tensor", "pipeline", "expert", "attention_data"},
         "precision": {"weights", "kv_cache", "compute"},
+        "workload": set(Workload.DESCRIPTOR.fields_by_name),
     }
     for method in TABLE.values():
         if not any(verb in method.path for verb in ("/Estimate", "/Fit", "/Compute", "/Analyze", "/Draw")):

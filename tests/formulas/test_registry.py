@@ -12,6 +12,8 @@ from service.formulas.registry import formula
 FORMULAS = [pytest.param(each, id=name) for name, each in REGISTRY.items()]
 #: Several orders of magnitude, none of them round, and no two alike.
 POINTS = np.array([1.25, 3.5, 17.0, 4099.0, 1.7e6, 2.9e10])
+#: What is never more than there are experts, than 1, or than there is room.
+BELOW_ONE = {"num_experts_per_token", "routing_exponent", "utilization_ratio"}
 
 
 def _injected(body: Callable[..., float], *, vector: bool) -> dict[str, object]:
@@ -23,8 +25,7 @@ def _injected(body: Callable[..., float], *, vector: bool) -> dict[str, object]:
 @pytest.mark.parametrize("registered", FORMULAS)
 def test_a_sweep_gives_what_its_points_give(registered: Formula) -> None:
     columns = {name: np.roll(POINTS, shift) + 1.5 * shift for shift, name in enumerate(registered.parameters)}
-    if "num_experts_per_token" in columns:
-        columns["num_experts_per_token"] = 1 / POINTS  # never more than there are experts
+    columns |= dict.fromkeys(BELOW_ONE & columns.keys(), 1 / POINTS)
     swept = registered.body(**columns, **_injected(registered.body, vector=True))
     for index in range(len(POINTS)):
         point = {name: float(column[index]) for name, column in columns.items()}
@@ -35,10 +36,11 @@ def test_a_sweep_gives_what_its_points_give(registered: Formula) -> None:
 
 @pytest.mark.parametrize("registered", FORMULAS)
 def test_it_does_not_change_its_inputs(registered: Formula) -> None:
-    columns = {name: POINTS.copy() for name in registered.parameters}
+    columns = {name: 1 / POINTS if name in BELOW_ONE else POINTS.copy() for name in registered.parameters}
+    before = {name: column.copy() for name, column in columns.items()}
     registered.body(**columns, **_injected(registered.body, vector=True))
-    for column in columns.values():
-        assert (column == POINTS).all()
+    for name, column in columns.items():
+        assert (column == before[name]).all()
 
 
 @pytest.mark.parametrize("registered", FORMULAS)

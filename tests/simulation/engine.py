@@ -5,14 +5,16 @@ by themselves. Requests arrive as a Poisson process, wait for a place, and are p
 decode, as far as the budget of tokens a step reaches; every decoding request gains a token a step.
 """
 
+import heapq
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 from service.catalogue.calibrations import Parameters
 from service.formulas.serving import prefill_pass_seconds
 from service.planning.serving.steady import Traffic
-from service.planning.serving.step import decode_step, prefill
+from service.planning.serving.step import Prefill, decode_step, prefill
 from service.planning.serving.work import ServingWork
 
 
@@ -20,6 +22,7 @@ from service.planning.serving.work import ServingWork
 class Request:
     """A request's way through the engine. Seconds; tokens that are still to be prefilled."""
 
+    kind: int
     arrived: float
     tokens_left: float
     first_token: float = 0.0
@@ -28,15 +31,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What the requests saw after the warm-up, in the order in which they finished. Seconds."""
+    """What the requests of a kind saw after the warm-up, in the order in which they finished. Seconds."""
 
     ttft_seconds: tuple[float, ...]
     tpot_seconds: tuple[float, ...]
-
-    def attainment(self, ttft_limit: float, tpot_limit: float) -> float:
-        """The part of the requests that stay within both limits."""
-        met = sum(t <= ttft_limit and p <= tpot_limit for t, p in zip(self.ttft_seconds, self.tpot_seconds, strict=True))
-        return met / len(self.ttft_seconds)
 
 
 def percentile(values: tuple[float, ...], ratio: float) -> float:
@@ -47,62 +45,76 @@ def percentile(values: tuple[float, ...], ratio: float) -> float:
 
 @dataclass
 class Engine:
-    """One replica under a load of equal requests."""
+    """One replica under a load of one kind of requests or several; ``shares``: how often each comes."""
 
     work: ServingWork
     by: Parameters
-    traffic: Traffic
+    kinds: Sequence[Traffic]
     places: float
-    _steps: dict[int, float] = field(default_factory=dict)
+    shares: Sequence[float] = (1.0,)
+    prompts_elsewhere: bool = False  # computed by another replica before a request arrives here
+    _steps: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._prompt = prefill(
+        self._prompts = [self._prompt(kind) for kind in self.kinds]
+        held = [share * kind.output_tokens for share, kind in zip(self.shares, self.kinds, strict=True)]
+        contexts = (kind.input_tokens + kind.output_tokens / 2 for kind in self.kinds)
+        self._context = sum(each * context for each, context in zip(held, contexts, strict=True)) / sum(held)
+
+    def _prompt(self, kind: Traffic, experts_read_ratio: float = 1.0) -> Prefill:
+        return prefill(
             self.work,
             self.by,
-            new_tokens=self.traffic.input_tokens,
+            new_tokens=kind.input_tokens,
             cached_tokens=0.0,
-            tokens_per_pass=self.traffic.tokens_per_pass,
-            experts_read_ratio=0.5,
+            tokens_per_pass=kind.tokens_per_pass,
+            experts_read_ratio=experts_read_ratio,
         )
 
-    def step_seconds(self, decoding: int, prompt_tokens: float) -> float:
-        """A step in which so many decode and so many tokens of prompts come along."""
-        base = self._decode_seconds(decoding) if decoding else 0.0
-        if prompt_tokens <= 0:
+    def _step_seconds(self, decoding: int, compute: float) -> float:
+        """A step in which so many decode and prompts come along that compute so long."""
+        base, fixed = self._decode_seconds(decoding) if decoding else (0.0, self._prompts[0].pass_seconds)
+        if compute <= 0 or (self.prompts_elsewhere and decoding):
             return base
-        fixed = self._prompt.pass_beside_decode_seconds if decoding else self._prompt.pass_seconds
-        compute = self._prompt.compute_seconds * prompt_tokens / self.traffic.input_tokens
+        if self.prompts_elsewhere:
+            return 1e-9
         both = prefill_pass_seconds(compute_seconds=compute, fixed_seconds=fixed)
         return base + (self.by.interference_ratio if decoding else 1.0) * both
 
-    def _decode_seconds(self, decoding: int) -> float:
+    def _decode_seconds(self, decoding: int) -> tuple[float, float]:
+        """A step without prompts, and what a pass of prompts beside it costs whatever their size."""
         if decoding not in self._steps:
-            context = self.traffic.input_tokens + self.traffic.output_tokens / 2
-            self._steps[decoding] = decode_step(self.work, self.by, batch=float(decoding), context_tokens=context).seconds
+            step = decode_step(self.work, self.by, batch=float(decoding), context_tokens=self._context)
+            beside = self._prompt(self.kinds[0], step.experts_read_ratio).pass_beside_decode_seconds
+            self._steps[decoding] = step.seconds, beside
         return self._steps[decoding]
 
-    def serve(self, per_second: float, num_requests: int, random: Random, warm_up: float = 0.2) -> Served:
-        """So many requests at random; the first part of them, that finds the engine empty, is not counted."""
+    def serve(self, per_second: float, num_requests: int, random: Random, warm_up: float = 0.2) -> list[Served]:
+        """So many requests at random; the first part of them, that finds the engine empty, is not counted. By kind."""
         clock = 0.0
         arrivals: deque[Request] = deque()
         for _ in range(num_requests):
             clock += random.expovariate(per_second)
-            arrivals.append(Request(clock, self.traffic.input_tokens))
+            (kind,) = random.choices(range(len(self.kinds)), self.shares)
+            arrivals.append(Request(kind, clock, self.kinds[kind].input_tokens))
         done = self._run(arrivals)
-        skipped = int(len(done) * warm_up)
-        host = self.by.first_token_host_seconds + self.by.prompt_token_seconds * self.traffic.input_tokens
-        gaps = max(1.0, self.traffic.output_tokens - 1)
-        counted = done[skipped:]
+        counted = done[int(len(done) * warm_up) :]
+        return [self._seen(number, [each for each in counted if each.kind == number]) for number in range(len(self.kinds))]
+
+    def _seen(self, number: int, requests: list[Request]) -> Served:
+        kind = self.kinds[number]
+        host = self.by.first_token_host_seconds + self.by.prompt_token_seconds * kind.input_tokens
+        gaps = max(1.0, kind.output_tokens - 1)
         return Served(
-            tuple(each.first_token - each.arrived + host for each in counted),
-            tuple((each.finished - each.first_token) / gaps for each in counted),
+            tuple(each.first_token - each.arrived + host for each in requests),
+            tuple((each.finished - each.first_token) / gaps for each in requests),
         )
 
     def _run(self, arrivals: deque[Request]) -> list[Request]:
-        now, step, output = 0.0, 0, int(self.traffic.output_tokens)
+        now, step, number = 0.0, 0, 0
         waiting: deque[Request] = deque()
         prefilling: deque[Request] = deque()
-        decoding: deque[tuple[int, Request]] = deque()  # the step in which each gets its last token
+        decoding: list[tuple[int, int, Request]] = []  # by the step in which each gets its last token
         done: list[Request] = []
         while arrivals or waiting or prefilling or decoding:
             while arrivals and arrivals[0].arrived <= now:
@@ -112,31 +124,34 @@ class Engine:
             if not prefilling and not decoding:
                 now = arrivals[0].arrived
                 continue
-            finished, tokens = self._prefilled(prefilling, len(decoding))
-            now += self.step_seconds(len(decoding), tokens)
+            finished, compute = self._prefilled(prefilling, len(decoding))
+            now += self._step_seconds(len(decoding), compute)
             step += 1
             while decoding and decoding[0][0] <= step:
-                request = decoding.popleft()[1]
+                request = heapq.heappop(decoding)[2]
                 request.finished = now
                 done.append(request)
             for request in finished:
-                request.first_token = now
-                request.finished = now
+                request.first_token = request.finished = now
+                output = int(self.kinds[request.kind].output_tokens)
                 if output > 1:
-                    decoding.append((step + output - 1, request))
+                    number += 1
+                    heapq.heappush(decoding, (step + output - 1, number, request))
                 else:
                     done.append(request)
         return done
 
     def _prefilled(self, prefilling: deque[Request], decoding: int) -> tuple[list[Request], float]:
-        """Prompts that this step completes, and how many of their tokens it computes."""
-        budget = max(1.0, self.traffic.tokens_per_pass - decoding)
-        finished, used = [], 0.0
+        """Prompts that this step completes, and how long it computes on them and on the part of the next."""
+        budget = max(1.0, self.kinds[0].tokens_per_pass - decoding)
+        finished, used, compute = [], 0.0, 0.0
         while prefilling and used < budget:
-            taken = min(prefilling[0].tokens_left, budget - used)
-            prefilling[0].tokens_left -= taken
+            first = prefilling[0]
+            taken = min(first.tokens_left, budget - used)
+            first.tokens_left -= taken
             used += taken
-            if prefilling[0].tokens_left > 0:
+            compute += self._prompts[first.kind].compute_seconds * taken / self.kinds[first.kind].input_tokens
+            if first.tokens_left > 0:
                 break
             finished.append(prefilling.popleft())
-        return finished, used
+        return finished, compute

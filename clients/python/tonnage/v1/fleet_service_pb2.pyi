@@ -491,8 +491,8 @@ class FleetPool(_message.Message):
     effective_batch_size: _builtins.float
     """Requests that decode at a time on a replica, under the demand."""
     ttft_seconds: _builtins.float
-    """Seconds to the first token at the percentile, under the demand: of several workloads the one that sees the most. Absent for a
-    pool that only decodes.
+    """Seconds to the first token at the percentile, under the demand: of several workloads the one that sees the most. Of replicas
+    for prompts: where they are as full as can be. Absent for a pool that only decodes.
     """
     tpot_seconds: _builtins.float
     """Seconds between tokens at the percentile, under the demand. Absent for a pool that only computes prompts."""
@@ -1048,7 +1048,9 @@ class PlanFleetResponse(_message.Message):
 
     @_builtins.property
     def pareto_front(self) -> _containers.RepeatedCompositeFieldContainer[Global___FrontPoint]:
-        """Tokens per second and device against tokens per second and user, whatever the service level. Over one workload's means."""
+        """Tokens per second and device against tokens per second and user, whatever the service level. Means; of several workloads the
+        plain mean.
+        """
 
     @_builtins.property
     def cost_front(self) -> _containers.RepeatedCompositeFieldContainer[Global___FrontPoint]:

@@ -1,0 +1,209 @@
+"""How much hardware carries a demand? Every option tried, sized, ranked, and excused where it is rejected."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from service.planning.fleet.costing import Costing
+from service.planning.fleet.curve import Curve
+from service.planning.fleet.demand import DEFAULT_CONFIDENCE, HIGH, LOW, MID, Mix, asked, is_range, relaxed, weights
+from service.planning.fleet.options import NearMiss, Option, Options
+from service.planning.fleet.pareto import cost_front, pareto_front, points
+from service.planning.fleet.pools import aggregated
+from service.planning.fleet.ranking import order, ranking_of
+from service.planning.fleet.regret import least_regret
+from service.planning.fleet.requests import Certainty, PlanFleetRequest
+from service.planning.fleet.results import (
+    ExcuseReason,
+    FleetExcuse,
+    Infeasible,
+    LeastRegret,
+    PlanFleetResponse,
+    PoolRole,
+    Ranking,
+)
+from service.planning.fleet.sized import Sized, as_plan, sized
+from service.planning.fleet.sizing import Capability, largest_rate
+from service.planning.price_choice import NoPrice
+from service.planning.requests import Parallelism
+from service.planning.serving.estimate import ServingEstimator
+from service.planning.shape_search import describe
+
+_DEFAULT_PLANS: Final = 20
+_DEFAULT_UNSERVED: Final = 10.0
+_MOST_EXCUSES: Final = 1000
+#: A service level is relaxed by so much more than an idle replica needs, so that one carries something.
+_ROOM: Final = 1.1
+_RANKED_BY: Final = {Ranking.COST: "cost", Ranking.POWER: "W of the building", Ranking.DEVICES: "devices"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One request on its way to an answer."""
+
+    request: PlanFleetRequest
+    mix: Mix
+    costing: Costing
+    options: Options
+
+    @property
+    def headroom(self) -> float:
+        return self.request.headroom_ratio or 0.0
+
+    @property
+    def redundant(self) -> int:
+        return self.request.redundant_nodes or 0
+
+    def sized(self, option: Option, at: int) -> Sized | None:
+        return sized(option, at, self.costing, self.headroom, self.redundant)
+
+
+def plan_fleet(serving: ServingEstimator, request: PlanFleetRequest) -> PlanFleetResponse:
+    """Fleets, ranked. InvalidRequest, NotFound or TooLarge where there is no answer."""
+    mix = asked(request)
+    costing = Costing(serving.resolver.catalogue, request)
+    search = _Search(request, mix, costing, Options(serving, request, mix).try_all())
+    fleets = [fleet for option in search.options.found if (fleet := search.sized(option, HIGH)) is not None]
+    ranking = ranking_of(fleets)
+    best, rejected = _best_of_each(fleets, ranking)
+    front = points(_curves(search), costing)
+    chosen = best[: request.max_plans or _DEFAULT_PLANS]
+    return PlanFleetResponse(
+        plans=tuple(as_plan(fleet, costing, mix, search.headroom, search.redundant, at + 1) for at, fleet in enumerate(chosen)),
+        least_regret=_least_regret(search, ranking) if is_range(mix) else None,
+        infeasible=None if fleets else _infeasible(search),
+        excuses=_excuses(search, best, rejected)[:_MOST_EXCUSES],
+        pareto_front=pareto_front(front),
+        cost_front=cost_front(front),
+        ranking=ranking,
+        num_candidates=search.options.num_candidates,
+        unread_prices=costing.book.unread,
+        assumptions=_assumptions(search),
+        catalogue_revision=serving.resolver.revision,
+    )
+
+
+def _best_of_each(fleets: list[Sized], ranking: Ranking) -> tuple[list[Sized], list[tuple[Sized, Sized]]]:
+    """The best fleet of each hardware, engine and kind, in order, and every other beside the one that beats it."""
+    best: dict[tuple[object, ...], Sized] = {}
+    rejected = []
+    for fleet in sorted(fleets, key=lambda each: order(each, ranking)):
+        option = fleet.option
+        winner = best.setdefault((option.hardware, option.engine, option.way.is_disaggregated), fleet)
+        if winner is not fleet:
+            rejected.append((fleet, winner))
+    return list(best.values()), rejected
+
+
+def _curves(search: _Search) -> Iterator[tuple[Option, Parallelism, Curve]]:
+    """Every shape that carries the demand, with what requests see on it."""
+    for option in search.options.found:
+        for pool in option.way.pools:
+            if pool.role is PoolRole.AGGREGATED and option.way.is_mixed and pool.capability is not None:
+                yield option, pool.shape, pool.capability.curve
+
+
+def _least_regret(search: _Search, ranking: Ranking) -> LeastRegret | None:
+    every = [fleet for option in search.options.found for at in (LOW, MID, HIGH) if (fleet := search.sized(option, at))]
+    confidences = [each.requests_per_second.confidence or DEFAULT_CONFIDENCE for each in search.request.workloads]
+    likely = weights(min(confidences))
+    found = least_regret(every, ranking, likely, search.request.unserved_cost_ratio or _DEFAULT_UNSERVED)
+    if found is None:
+        return None
+    fleet, costing = found.fleet, search.costing
+    unit = costing.currency if ranking is Ranking.COST else _RANKED_BY[ranking]
+    return LeastRegret(
+        plan=as_plan(fleet, costing, search.mix, search.headroom, search.redundant, 0),
+        requests_per_second=search.mix.rates[fleet.at],
+        expected_regret_per_hour=found.expected,
+        max_regret_per_hour=found.most,
+        unit=unit,
+        weights=likely,
+    )
+
+
+def _infeasible(search: _Search) -> Infeasible:
+    """What would have to give way, and the fleet that then carries the demand."""
+    nearest = sorted(search.options.misses, key=lambda each: (each.miss.ratio, each.hardware.name, each.shape))
+    for miss in nearest:
+        ratio = max(1.0, miss.miss.ratio) * _ROOM
+        fleet = _relaxed(search, miss, ratio)
+        if fleet is not None:
+            text = (
+                f"nothing that is allowed meets the service level, however many replicas: the nearest misses it by a factor of "
+                f"{miss.miss.ratio:.3g} in {miss.miss.limit}"
+            )
+            plan = as_plan(fleet, search.costing, search.mix, search.headroom, search.redundant, 0)
+            return Infeasible(text, ratio, plan, relaxed(search.mix.kinds[0].level, ratio))
+    text = "nothing that is allowed carries the demand at any service level: the excuses say why"
+    return Infeasible(text, 0.0, None, None)
+
+
+def _relaxed(search: _Search, near: NearMiss, ratio: float) -> Sized | None:
+    mix = search.mix.relaxed(ratio)
+    found = largest_rate(replace(near.miss.curve, mix=mix))
+    if not isinstance(found, Capability):
+        return None
+    way = aggregated(mix, near.shape, found)
+    return search.sized(Option(near.hardware, near.engine, way, near.deployed, near.is_familiar), HIGH)
+
+
+def _excuses(search: _Search, best: list[Sized], rejected: list[tuple[Sized, Sized]]) -> tuple[FleetExcuse, ...]:
+    found = list(search.options.excuses)
+    large = (option for option in search.options.found if search.sized(option, HIGH) is None)
+    found += [_excuse(each, ExcuseReason.TOO_LARGE, "it takes more than a million replicas") for each in large]
+    for hardware in dict.fromkeys(fleet.option.hardware for fleet in best):
+        unit = search.costing.unit_cost(hardware)
+        if isinstance(unit, NoPrice):
+            text = f"{unit.reason}: {unit.remedy}"
+            found.append(FleetExcuse(hardware.node_type, hardware.accelerator, "", None, False, ExcuseReason.NO_PRICE, text))
+    beaten: dict[tuple[object, ...], FleetExcuse] = {}
+    for fleet, winner in rejected:  # the best of each shape comes first
+        option, winning = fleet.option, winner.option.way
+        if option.way.is_mixed and winning.is_mixed and option.way.pools[0].shape == winning.pools[0].shape:
+            continue  # the same shape, its times divided another way
+        excuse = _excuse(option, ExcuseReason.COSTS_MORE, _beaten(fleet, winner))
+        beaten.setdefault((option.hardware, option.engine, excuse.parallelism, excuse.is_disaggregated), excuse)
+    return (*found, *beaten.values())
+
+
+def _excuse(option: Option, reason: ExcuseReason, text: str) -> FleetExcuse:
+    hardware, way = option.hardware, option.way
+    return FleetExcuse(
+        hardware.node_type,
+        hardware.accelerator,
+        option.engine.name,
+        way.pools[0].shape if way.is_mixed else None,
+        way.is_disaggregated,
+        reason,
+        text,
+    )
+
+
+def _beaten(fleet: Sized, winner: Sized) -> str:
+    return f"{_in_words(fleet)} where {_in_words(winner)} carry the same"
+
+
+def _in_words(fleet: Sized) -> str:
+    shapes = ", ".join(dict.fromkeys(describe(pool.shape) for pool in fleet.option.way.pools))
+    apart = "" if fleet.option.way.is_mixed or fleet.option.way.is_disaggregated else " apart"
+    return f"{sum(fleet.replicas)} replicas{apart} of {shapes} on {fleet.nodes} nodes"
+
+
+def _assumptions(search: _Search) -> tuple[str, ...]:
+    request = search.request
+    notes = [f"sized for {search.mix.rates[HIGH]:g} requests/s that arrive at random (Poisson)"]
+    if request.headroom_ratio is None:
+        notes.append("no headroom (default)")
+    if request.redundant_nodes is None:
+        notes.append("no node may be lost (default)")
+    if request.service_level and request.service_level.percentile is None:
+        notes.append("times hold for nine requests in ten (default)")
+    if request.certainty is not Certainty.CAUTIOUS:
+        notes.append("by the estimate itself, which is as likely too low as too high")
+    if len(search.mix.kinds) > 1:
+        notes.append("workloads on shared replicas keep the proportions of the middles of their demands")
+    notes.append(
+        "requests of a workload are alike; a request that waits long for its first token is taken to decode slowly too"
+    )
+    return (*notes, *search.options.assumptions)

@@ -1,0 +1,87 @@
+"""Fleets and comparisons: the request that is built, and what a person sees of the answer of a real service."""
+
+import json
+
+import pytest
+
+from tests.client.conftest import Run
+from tests.service_process import RunningService
+from tonnage import Client, Demand, FleetWorkload, InvalidRequest, ServiceLevel
+from tonnage.fleet_requests import compare_accelerators, plan_fleet
+from tonnage.v1.fleet_service_pb2 import PlanFleetRequest
+from tonnage.v1.price_pb2 import CostSplit, Price
+
+RANGE = ("--rate", "5:10:20", "--isl", "2000", "--osl", "500", "--ttft", "1", "--tpot", "0.05")
+
+
+def test_what_is_given_is_what_is_asked() -> None:
+    assert PlanFleetRequest() == plan_fleet()
+    asked = plan_fleet(
+        model="m",
+        input_tokens=10,
+        output_tokens=20,
+        requests_per_second=(1, 2, 3),
+        confidence=0.9,
+        tpot_seconds=0.05,
+        percentile="p99",
+        node_types=["n"],
+        engines=["vllm==0.19"],
+        certainty="cautious",
+        term="one-year",
+        cost_split="all_output",
+        redundant_nodes=1,
+    )
+    (load,) = asked.workloads
+    assert Demand(low=1, mid=2, high=3, confidence=0.9) == load.requests_per_second
+    assert ServiceLevel(tpot_seconds=0.05, percentile=ServiceLevel.P99) == asked.service_level
+    assert ("vllm", "0.19") == (asked.engines[0].name, asked.engines[0].version)
+    assert (PlanFleetRequest.CAUTIOUS, Price.ONE_YEAR, CostSplit.ALL_OUTPUT) == (asked.certainty, asked.term, asked.cost_split)
+    assert ["a", "b"] == list(compare_accelerators(model="m", accelerators=("a", "b")).accelerators)
+
+
+def test_names_that_mean_nothing_are_refused_at_once() -> None:
+    with pytest.raises(InvalidRequest, match="none of expected, cautious"):
+        plan_fleet(certainty="certain")
+    with pytest.raises(InvalidRequest, match="not both"):
+        plan_fleet(workloads=[FleetWorkload(input_tokens=1)], input_tokens=1)
+
+
+def test_a_service_plans_and_compares(service: RunningService) -> None:
+    load = FleetWorkload(input_tokens=2000, output_tokens=500, requests_per_second=Demand(mid=10))
+    with Client(service.grpc) as client:
+        answer = client.plan_fleet(model="llama-3.1-70b", workloads=[load], ttft_seconds=1.0, node_types=["aws-p5.48xlarge"])
+        sides = client.compare_accelerators(
+            model="llama-3.1-8b", accelerators=["h100-sxm", "b200"], input_tokens=100, output_tokens=100, concurrency=8
+        )
+    assert 1 == answer.plans[0].rank
+    assert ["h100-sxm", "b200"] == [each.accelerator for each in sides.accelerators]
+
+
+def test_people_see_fleets_prices_and_excuses(run_for_real: Run) -> None:
+    code, shown, _ = run_for_real("plan", "llama-3.1-70b", *RANGE, "--node", "aws-p5.48xlarge")
+    assert 0 == code
+    for text in ("aws-p5.48xlarge vllm", "55.04 USD per hour, 2026-07-20", "Least regret", "no room for a single request"):
+        assert text in shown
+
+
+def test_programs_see_the_rest_answer(run_for_real: Run) -> None:
+    _, shown, _ = run_for_real("plan", "llama-3.1-70b", *RANGE, "--node", "aws-p5.48xlarge", "--json")
+    assert "COST" == json.loads(shown)["ranking"]
+
+
+def test_an_infeasible_service_level_ends_as_what_does_not_fit(run_for_real: Run) -> None:
+    code, shown, _ = run_for_real("plan", "llama-3.1-70b", "--rate", "1", "--tpot", "0.0001", "--node", "aws-p5.48xlarge")
+    assert 3 == code
+    assert "Infeasible" in shown
+
+
+def test_a_rate_that_is_none_is_refused(run_for_real: Run) -> None:
+    code, _, refusal = run_for_real("plan", "llama-3.1-70b", "--rate", "5:10", "--tpot", "0.05")
+    assert 2 == code
+    assert "LOW:MID:HIGH" in refusal
+
+
+def test_people_see_accelerators_side_by_side(run_for_real: Run) -> None:
+    code, shown, _ = run_for_real("compare", "llama-3.1-8b", "v100-sxm2-32", "gb300", "--compute", "fp16")
+    assert 0 == code
+    assert "dense peak × 120, bandwidth × 8.9" in " ".join(shown.split())
