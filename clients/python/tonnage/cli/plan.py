@@ -19,6 +19,8 @@ from tonnage.v1.fleet_service_pb2 import FleetExcuse, FleetPlan, FleetPool, Leas
 from tonnage.v1.model_pb2 import Parallelism
 
 _SHOWN_EXCUSES = 12
+#: Subjects that one excuse names.
+_NAMED_SUBJECTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +202,19 @@ def _regret(regret: LeastRegret) -> str:
 
 
 def _excuses(excuses: Iterable[FleetExcuse]) -> list[str]:
-    told: dict[str, int] = {}
+    """One line for what was rejected in the same words: its subjects, the first few by name."""
+    subjects: dict[tuple[str, str], dict[str, None]] = {}
     for each in excuses:
         if each.reason == FleetExcuse.COSTS_MORE:
             continue  # the table shows what costs less
         shape = f" {_split(each.parallelism)}" if each.HasField("parallelism") else ""
-        told[f"{each.node_type or each.accelerator} {each.engine}{shape}: {each.text}".replace(" :", ":")] = 0
-    lines = list(told)
+        subjects.setdefault((each.engine, each.text), {})[f"{each.node_type or each.accelerator}{shape}"] = None
+    lines = [f"{_named(list(names))} {engine}: {text}".replace(" :", ":") for (engine, text), names in subjects.items()]
     left = len(lines) - _SHOWN_EXCUSES
     return lines[:_SHOWN_EXCUSES] + ([f"and {left} more: see --json"] if left > 0 else [])
+
+
+def _named(subjects: list[str]) -> str:
+    """The first few, and how many more."""
+    left = len(subjects) - _NAMED_SUBJECTS
+    return ", ".join(subjects[:_NAMED_SUBJECTS]) + (f" and {left} more," if left > 0 else "")
