@@ -53,6 +53,7 @@ WORK = ServingWork(
     prefill_seconds_per_windowed_pair=NO_WINDOW,
     num_collectives=0.0,
     collective_bytes_per_token=8192.0,
+    least_read_ratio=0.0,
     cache_bytes_stored=Growth(0.0, 1e5, NO_WINDOW),
 )
 

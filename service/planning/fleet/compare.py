@@ -95,6 +95,8 @@ def _compared(
     answer = _estimate(serving, request, name, notes) if bounds else None
     estimate = answer.estimate if answer else None
     rate = estimate.output_tokens_per_second_per_device.p50 if estimate else bounds.decode_rate if bounds else None
+    if answer is not None and answer.fits is False:
+        rate = None  # what cannot run has no cost
     quote = _quote(request, name, book, currency, notes)
     entry = serving.resolver.catalogue.accelerators[name]
     watts = entry.max_power.value if entry.max_power else None

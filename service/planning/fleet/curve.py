@@ -77,9 +77,14 @@ class Curve:
         )
 
     @cached_property
+    def full(self) -> Steady:
+        """A replica with every place taken."""
+        return steady(self.work, self.by, self.traffic, running=max(self.held.most, 1.0))
+
+    @property
     def full_rate(self) -> float:
         """Requests per second that a replica finishes with every place taken."""
-        return steady(self.work, self.by, self.traffic, running=max(self.held.most, 1.0)).requests_per_second
+        return self.full.requests_per_second
 
     def at(self, decoding: Array) -> Points:
         """The curve where so many requests decode on average."""
@@ -87,7 +92,7 @@ class Curve:
         slower = as_met(self.work, self.by, self.traffic, decoding * _STEP, pick=ARRAYS)
         elasticity = np.log(slower.inter_token_seconds / state.inter_token_seconds) / np.log(_STEP)
         rate = decoding / np.maximum(state.decode_seconds, 1e-9)
-        seen = waits(self.by, self.traffic, state, rate, decoding, elasticity, ARRAYS)
+        seen = waits(self.by, self.traffic, state, rate, decoding, elasticity, self.full.inter_token_seconds, ARRAYS)
         load = rate / self.full_rate
         queue = queue_seconds(
             utilization_ratio=np.minimum(load, _FULLEST),

@@ -325,7 +325,7 @@ def _batch_without(load: Workload, held: Places) -> int:
 def _corrected_rate(loaded: Loaded, token: float, prompt: float, load: Workload) -> float:
     state = loaded.state
     if load.requests_per_second is not None:
-        return load.requests_per_second if loaded.is_stable else loaded.most_per_second / token
+        return load.requests_per_second if loaded.is_stable else min(load.requests_per_second, loaded.most_per_second / token)
     return state.running / (state.decode_seconds * token + state.first_token_seconds * prompt)
 
 

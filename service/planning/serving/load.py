@@ -76,7 +76,7 @@ def arrivals(
     state = as_met(work, by, traffic, decoding, apply=apply)
     slower = as_met(work, by, traffic, decoding * _STEP)
     elasticity = log(slower.inter_token_seconds / state.inter_token_seconds) / log(_STEP)
-    seen = waits(by, traffic, state, per_second, decoding, elasticity, FLOATS)
+    seen = waits(by, traffic, state, per_second, decoding, elasticity, full.inter_token_seconds, FLOATS)
     between = seen.token_certain + seen.token_varying
     first = seen.first_certain + seen.first_varying
     decode = between * max(traffic.output_tokens - 1, 0.0)

@@ -50,8 +50,10 @@ def places(split: SplitModel, plan: DecodePlan, spec: EngineSpec, memory_ratio: 
             return Places(0.0, by_engine)
         if cache > 0:
             held.append(free / cache)
-    groups = float(split.footprint.shape.attention_data)
-    return Places(min(held) * groups if held else None, by_engine)
+    if not held:
+        return Places(None, by_engine)
+    each = min(held)  # a sequence lives in one group, so that parts of a place in several hold none
+    return Places(each * split.footprint.shape.attention_data if each >= 1 else 0.0, by_engine)
 
 
 def default_places(split: SplitModel, plan: DecodePlan, spec: EngineSpec, mean_tokens: float) -> tuple[Places, str]:

@@ -95,8 +95,9 @@ def decode_step(
     ``tokens_per_request``: tokens that each puts through the model (more than one where drafts are verified).
     ``batch`` at least 1. With stages, the batch is cut into as many microbatches, and a step is one's way through all of them.
     """
-    in_flight = pick.smaller(work.num_stages, pick.larger(batch / work.num_attention_groups, 1.0))
-    sequences = batch / (work.num_attention_groups * in_flight)
+    groups = pick.smaller(work.num_attention_groups, batch)  # a sequence's cache is read by one group alone
+    in_flight = pick.smaller(work.num_stages, batch / groups)
+    sequences = batch / (groups * in_flight)
     routed = pick.larger(batch / in_flight * tokens_per_request, 1.0)
     read = apply(
         expert_read_ratio,
@@ -105,6 +106,7 @@ def decode_step(
         num_tokens=routed,
         routing_exponent=by.routing_exponent,
     )
+    read = pick.larger(read, work.least_read_ratio)
     experts = _all_experts(work, by, apply) * read
     # Reading and multiplying proceed together: at large batches the matrices take what their arithmetic takes at the peak.
     weights = pick.larger(_weights(work, by, apply), _matrices_at_peak(work, sequences * tokens_per_request) - experts)

@@ -84,12 +84,20 @@ def longer(varying: float, deviation: float, queued: float) -> tuple[float, floa
 
 
 def waits(
-    by: Parameters, traffic: Traffic, state: Steady, per_second: float, decoding: float, elasticity: float, pick: Pick
+    by: Parameters,
+    traffic: Traffic,
+    state: Steady,
+    per_second: float,
+    decoding: float,
+    elasticity: float,
+    fullest_token_seconds: float,
+    pick: Pick,
 ) -> Waits:
     """Times of requests that arrive ``per_second`` where ``decoding`` others decode on average.
 
     ``state``: as a request sees it, itself among those that decode. ``elasticity``: by how many per cent the time between
-    tokens grows when 1 % more decode.
+    tokens grows when 1 % more decode. ``fullest_token_seconds``: the time between tokens with every place taken, which no
+    engine exceeds on average.
     """
     apart = traffic.is_disaggregated
     step = state.step.seconds * (1 - apart)
@@ -107,9 +115,16 @@ def waits(
     steps = pick.larger(1.0, -(-share // 1))
     certain = host + own + busy * step * steps
     left = _left_behind(traffic, per_second, load, each, first, own, busy * step, pick)
-    token = _token(state, per_second, decoding, elasticity, left, pick)
+    token = _at_most(_token(state, per_second, decoding, elasticity, left, pick), fullest_token_seconds, pick)
     met = _met(first, per_second, each, busy * step, pick)
     return Waits(certain, *first, *token, *met, per_second * each)
+
+
+def _at_most(token: tuple[float, float, float], fullest: float, pick: Pick) -> tuple[float, float, float]:
+    """What others add, no more than they can: those of short answers would else add prompts without end."""
+    certain, varying, deviation = token
+    limited = pick.smaller(varying, pick.larger(fullest - certain, 0.0))
+    return certain, limited, deviation * limited / pick.larger(varying, 1e-12)
 
 
 def _met(
