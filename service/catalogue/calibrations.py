@@ -5,7 +5,7 @@ pair, or a prior: what the engine takes elsewhere, carried over by what kernels 
 """
 
 import datetime
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from math import isfinite
 from typing import Final
@@ -73,6 +73,11 @@ class Parameters:
     prompts_ahead_per_request: float
     # Releases get faster: times of kernels and host shrink by this factor a year.
     yearly_speedup: float
+
+    def aged(self, years: float) -> "Parameters":
+        """The parameters as they hold for releases so many years after the reference."""
+        factor = self.yearly_speedup**-years
+        return replace(self, **{name: getattr(self, name) * factor for name in RELEASE_TIMES})
 
 
 #: Names of the parameters, as the files spell them.

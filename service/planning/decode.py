@@ -12,8 +12,6 @@ from service.planning.requests import EstimateDecodeRequest
 from service.planning.resolve import Resolver, SplitModel
 from service.planning.results import EstimateDecodeResponse, UsedFigure
 
-_FIGURES = ("memory_bandwidth", "usable_memory", "link_bandwidth_one_way")
-
 
 def estimate_decode(resolver: Resolver, request: EstimateDecodeRequest) -> EstimateDecodeResponse:
     """The bound on one decode step. InvalidRequest, NotFound or Unanswerable where there is no answer."""
@@ -65,5 +63,4 @@ def _figures(plan: DecodePlan) -> tuple[UsedFigure, ...]:
     figures = plan.device.figures
     peaks = tuple(figures[name] for name in sorted(figures) if name.startswith("peak_dense."))
     used = set(plan.peaks.values()) | {plan.attention_peak}
-    named = tuple(figures[name] for name in _FIGURES if name in figures)
-    return (*named, *(peak for peak in peaks if peak.value in used))
+    return (*plan.device.speed_and_memory_figures, *(peak for peak in peaks if peak.value in used))

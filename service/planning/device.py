@@ -88,6 +88,12 @@ class Device:
             )
         return self.memory_bandwidth_bytes_per_second
 
+    @property
+    def speed_and_memory_figures(self) -> tuple[UsedFigure, ...]:
+        """The figures of memory and link, as far as they are known."""
+        names = ("memory_bandwidth", "usable_memory", "link_bandwidth_one_way")
+        return tuple(self.figures[name] for name in names if name in self.figures)
+
     def link_over(self, num_devices: int) -> DeviceLink | None:
         """The fastest link that joins so many devices, or None where none is known to."""
         return next((link for link in self.links if link.num_devices_in_domain >= num_devices), None)

@@ -155,6 +155,11 @@ def _flops_per_attended_entry(attention: AttentionShape) -> float:
             rope_head_dim=attention.rope_head_dim or 0,
             attended_tokens=1,
         )
+    return expanded_flops_per_pair(attention)
+
+
+def expanded_flops_per_pair(attention: AttentionShape) -> float:
+    """Operations of one query and one key over all heads of a layer; a latent is expanded to keys and values of every head."""
     return attention_flops_per_token(
         num_layers=1,
         num_query_heads=attention.num_query_heads,

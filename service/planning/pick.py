@@ -3,6 +3,7 @@
 A point stays on Python's own floats, which are five times faster than NumPy's scalars.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,12 +13,13 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """The larger and the smaller of two, one of two by a condition, and whether anything is not zero."""
+    """The larger and the smaller of two, one of two by a condition, whether anything is not zero, and the logarithm."""
 
     larger: Callable[[float, float], float]
     smaller: Callable[[float, float], float]
     where: Callable[[Any, Any, Any], Any]
     any: Callable[[Any], bool]
+    log: Callable[[float], float]
 
 
 def _where(condition: bool, if_true: Any, otherwise: Any) -> Any:
@@ -28,5 +30,5 @@ def _any(values: Any) -> bool:
     return bool(np.any(values))
 
 
-FLOATS: Final = Pick(max, min, _where, bool)
-ARRAYS: Final = Pick(np.maximum, np.minimum, np.where, _any)
+FLOATS: Final = Pick(max, min, _where, bool, math.log)
+ARRAYS: Final = Pick(np.maximum, np.minimum, np.where, _any, np.log)

@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from service.catalogue.calibrations import PARAMETER_NAMES, RELEASE_TIMES, Parameters
+from service.catalogue.calibrations import PARAMETER_NAMES, Parameters
 from service.formulas.serving import prefill_pass_seconds
 from service.planning.serving.steady import Steady, Traffic, steady
 from service.planning.serving.step import ARRAYS
@@ -86,17 +86,11 @@ def _weights(runs: Sequence[Run]) -> Any:
     return weights / weights.mean()
 
 
-def aged(parameters: Parameters, years: Any) -> Parameters:
-    """Parameters as they hold for releases so many years after the reference."""
-    factor = parameters.yearly_speedup ** (-years)
-    return replace(parameters, **{name: getattr(parameters, name) * factor for name in RELEASE_TIMES})
-
-
 def parameters_of(hierarchy: Hierarchy, vector: Any, of: Sample) -> Parameters:
     """Each run's parameters, for its release."""
     table = [hierarchy.parameters(vector, *member) for member in of.members]
     columns = {name: np.array([getattr(each, name) for each in table])[of.member] for name in PARAMETER_NAMES}
-    return aged(Parameters(**columns), of.age)
+    return Parameters(**columns).aged(of.age)
 
 
 def predicted(by: Parameters, of: Sample) -> tuple[Any, Any]:

@@ -16,6 +16,7 @@ from tests.calibration.runs import DATA, Run
 _MIDDLE_OF_MONTH: Final = "-15"
 #: Runs that name no release used the one of some weeks before.
 _RELEASE_LAG: Final = timedelta(days=30)
+#: Bytes per second one way, as in specs/accelerators.
 _LINKS: Final = {"h100_sxm": 450e9, "b200_sxm": 900e9, "a100_sxm": 300e9, "l40s": 32e9, "rtx_pro_6000_server": 64e9}
 
 

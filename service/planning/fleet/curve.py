@@ -15,22 +15,19 @@ from service.formulas.serving import queue_seconds
 from service.planning.fleet.demand import MID, Kind, Mix
 from service.planning.fleet.results import FleetLimit
 from service.planning.pick import ARRAYS
-from service.planning.serving.load import SQUARED_VARIATION, as_met
+from service.planning.serving.load import FULL_RATIO, SQUARED_VARIATION, as_met, waits_of
 from service.planning.serving.places import Places
 from service.planning.serving.steady import Steady, Traffic, steady
 from service.planning.serving.step import prefill
-from service.planning.serving.waiting import Waits, first_quantile, token_quantile, waits
+from service.planning.serving.waiting import Waits, first_quantile, token_quantile
 from service.planning.serving.work import ServingWork
 
 #: Requests that decode at the low end: a replica that is idle but for one request in a hundred.
 IDLE: Final = 0.01
-_STEP: Final = 1.05
 _HALVINGS: Final = 30
 #: An answer of a single token never decodes, so that no number of decoding requests says how many arrive: one step more is
 #: counted.
 _FEWEST: Final = 2.0
-#: Nearer to the most that can be finished, queues for a place grow without end.
-_FULLEST: Final = 0.995
 
 #: How far percentiles of the time between tokens may lie above what the formulas say: they were held against a simulation, and
 #: where nearly all requests see the same time, a small error in it moves many over the limit.
@@ -89,13 +86,11 @@ class Curve:
     def at(self, decoding: Array) -> Points:
         """The curve where so many requests decode on average."""
         state = as_met(self.work, self.by, self.traffic, decoding, pick=ARRAYS)
-        slower = as_met(self.work, self.by, self.traffic, decoding * _STEP, pick=ARRAYS)
-        elasticity = np.log(slower.inter_token_seconds / state.inter_token_seconds) / np.log(_STEP)
         rate = decoding / np.maximum(state.decode_seconds, 1e-9)
-        seen = waits(self.by, self.traffic, state, rate, decoding, elasticity, self.full.inter_token_seconds, ARRAYS)
+        seen = waits_of(self.work, self.by, self.traffic, state, rate, decoding, self.full, ARRAYS)
         load = rate / self.full_rate
         queue = queue_seconds(
-            utilization_ratio=np.minimum(load, _FULLEST),
+            utilization_ratio=np.minimum(load, FULL_RATIO),
             num_slots=max(self.held.most, 1.0),
             service_seconds=state.decode_seconds + seen.first_certain + seen.first_varying,
             squared_variation=SQUARED_VARIATION,
@@ -205,9 +200,7 @@ class Curve:
                 low = middle
             else:
                 high = middle
-        answers = sum(kind.rates[MID] * kind.output_tokens for kind in self.mix.kinds)
-        context = sum(k.rates[MID] * k.output_tokens * (k.input_tokens + k.output_tokens / 2) for k in self.mix.kinds) / answers
-        return max(high, context - self.mix.output_tokens / 2, 1.0)
+        return max(high, mean_context(self.mix) - self.mix.output_tokens / 2, 1.0)
 
 
 def mean_context(mix: Mix) -> float:

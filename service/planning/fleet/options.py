@@ -17,10 +17,10 @@ from service.planning.fleet.sizing import Capability, Miss, largest_rate
 from service.planning.requests import AcceleratorSpec, EngineSpec, Parallelism
 from service.planning.serving.estimate import Deployment, ServingEstimator, unanswerable
 from service.planning.serving.places import asked_places
+from service.planning.serving.steady import TOKENS_PER_PASS
 
 #: Seconds that one plan may take; what is not done then is refused, not left out.
 TIME_BUDGET_SECONDS: Final = 30.0
-_TOKENS_PER_PASS: Final = 8192.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class Options:
         familiar = self.serving.is_familiar(self.request.model, deployed)
         spreads = deployed.generation.familiar if familiar else deployed.generation.unfamiliar
         certainty = certainty_of(spreads, self.request.certainty is Certainty.CAUTIOUS)
-        per_pass = float(engine.max_num_batched_tokens or _TOKENS_PER_PASS)
+        per_pass = float(engine.max_num_batched_tokens or TOKENS_PER_PASS)
         return Curve(deployed.work, by, mix, held, certainty, per_pass)
 
     def _note(self, *notes: str) -> None:

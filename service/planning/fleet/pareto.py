@@ -9,10 +9,10 @@ from service.planning.fleet.options import Option
 from service.planning.fleet.results import FrontPoint
 from service.planning.price_choice import NoPrice
 from service.planning.requests import Parallelism
+from service.planning.serving.load import FULL_RATIO
 
 _POINTS = 40
 _MOST = 40
-_FULLEST = 0.995
 
 
 def points(options: Iterable[tuple[Option, Parallelism, Curve]], costing: Costing) -> list[FrontPoint]:
@@ -38,7 +38,7 @@ def _of(option: Option, shape: Parallelism, curve: Curve, per_device: float | No
     output = curve.mix.output_tokens
     found = []
     for index in range(len(at.rate)):
-        if at.load[index] >= _FULLEST:
+        if at.load[index] >= FULL_RATIO:
             break
         rate = float(at.rate[index])
         each = rate * output / shape.num_devices

@@ -6,14 +6,12 @@ from service.catalogue.calibrations import Parameters
 from service.formulas.serving import queue_seconds
 from service.planning.explain import Apply, plainly
 from service.planning.pick import FLOATS
-from service.planning.serving.load import Loaded, arrivals
+from service.planning.serving.load import FULL_RATIO, Loaded, arrivals
 from service.planning.serving.requests import Disaggregation, Workload
 from service.planning.serving.steady import Steady, Traffic, steady
 from service.planning.serving.step import growth_at
 from service.planning.serving.work import ServingWork
 
-#: A prompt pool that is busier than this never catches up in practice.
-_FULL_RATIO = 0.995
 #: Rounds of the fixed point between a replica's batch and its times, and halvings in search of a rate.
 _ROUNDS = 4
 _HALVINGS = 24
@@ -108,7 +106,7 @@ def _arriving(
     prompt = one.state.prompt.seconds
     ceiling = min(one.most_per_second * split.decode_replicas, split.prefill_replicas / prompt)
     busy = per_second * prompt / split.prefill_replicas
-    if not one.is_stable or busy >= _FULL_RATIO:
+    if not one.is_stable or busy >= FULL_RATIO:
         return _overloaded(one, per_second, split, ceiling)
     wait = _wait(split, prompt, busy, apply)
     first = _fixed_seconds(work, by, traffic, split, prompt) + wait

@@ -7,7 +7,6 @@ from math import ceil
 from typing import Any
 
 from service.catalogue.calibrations import (
-    RELEASE_TIMES,
     Calibration,
     GenerationCalibration,
     Parameters,
@@ -22,7 +21,6 @@ from service.planning.errors import InvalidRequest, NotFound, Unanswerable, Viol
 from service.planning.explain import Apply, Recorder, plainly
 from service.planning.requests import AcceleratorSpec, EngineSpec, ModelSpec, Parallelism, Precision
 from service.planning.resolve import Resolver, SplitModel
-from service.planning.results import UsedFigure
 from service.planning.serving.disaggregation import disaggregated
 from service.planning.serving.load import Loaded, arrivals, closed_loop
 from service.planning.serving.places import Places, asked_places
@@ -41,11 +39,10 @@ from service.planning.serving.results import (
     ServingEstimate,
     ServingTerms,
 )
-from service.planning.serving.steady import Steady, Traffic
+from service.planning.serving.steady import TOKENS_PER_PASS, Steady, Traffic
 from service.planning.serving.work import ServingWork, serving_work
 
 _CACHED = 4096
-_TOKENS_PER_PASS = 8192.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +120,7 @@ class ServingEstimator:
     def _parameters(self, engine: str, generation_name: str, version: str | None) -> Parameters:
         calibration = self._calibration(engine)
         generation = next(each for each in calibration.generations if each.generation == generation_name)
-        parameters = generation.parameters
-        factor = parameters.yearly_speedup ** -calibration.age_years(version)
-        return replace(parameters, **{name: getattr(parameters, name) * factor for name in RELEASE_TIMES})
+        return generation.parameters.aged(calibration.age_years(version))
 
     def estimate_serving(self, request: EstimateServingRequest) -> EstimateServingResponse:
         """The estimate and the bound. InvalidRequest, NotFound or Unanswerable where there is neither."""
@@ -164,7 +159,7 @@ class ServingEstimator:
                 *observation_notes(request.observation, loaded.state.running / _decoders(load) if loaded else None),
             ),
             catalogue_revision=self.resolver.revision,
-            explanation=recorder.explanation(_figures(deployed)) if recorder else None,
+            explanation=recorder.explanation(deployed.plan.device.speed_and_memory_figures) if recorder else None,
         )
 
     def _loaded(self, request: EstimateServingRequest, deployed: Deployment, held: Places, apply: Apply) -> Loaded:
@@ -269,7 +264,7 @@ def traffic_of(load: Workload, engine: EngineSpec, number: Callable[[Any], Any] 
         input_tokens=number(load.input_tokens),
         output_tokens=number(load.output_tokens),
         cached_ratio=load.prefix_cache_hit_ratio or 0.0,
-        tokens_per_pass=float(engine.max_num_batched_tokens or _TOKENS_PER_PASS),
+        tokens_per_pass=float(engine.max_num_batched_tokens or TOKENS_PER_PASS),
         tokens_per_step=drafts.accepted_tokens_per_step / slowed if drafts else 1.0,
         drafted_per_step=float(drafts.drafted_tokens_per_step) if drafts else 0.0,
         is_disaggregated=float(load.disaggregation is not None),
@@ -342,8 +337,3 @@ def _terms(state: Steady) -> ServingTerms:
         prefill_seconds=state.prompt.seconds,
         interference_seconds=state.interference_seconds,
     )
-
-
-def _figures(deployed: Deployment) -> tuple[UsedFigure, ...]:
-    figures = deployed.plan.device.figures
-    return tuple(figures[name] for name in ("memory_bandwidth", "usable_memory", "link_bandwidth_one_way") if name in figures)

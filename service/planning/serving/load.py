@@ -74,9 +74,7 @@ def arrivals(
         return Loaded(full, ratio, 0.0, 0.0, True, False, full.requests_per_second)
     decoding = _decoding_at(work, by, traffic, per_second, max(most, 1.0))
     state = as_met(work, by, traffic, decoding, apply=apply)
-    slower = as_met(work, by, traffic, decoding * _STEP)
-    elasticity = log(slower.inter_token_seconds / state.inter_token_seconds) / log(_STEP)
-    seen = waits(by, traffic, state, per_second, decoding, elasticity, full.inter_token_seconds, FLOATS)
+    seen = waits_of(work, by, traffic, state, per_second, decoding, full, FLOATS)
     between = seen.token_certain + seen.token_varying
     first = seen.first_certain + seen.first_varying
     decode = between * max(traffic.output_tokens - 1, 0.0)
@@ -109,6 +107,22 @@ def as_met(
     """
     batch = decoding + 1.0
     return steady(work, by, traffic, running=batch, decoding=batch, pick=pick, apply=apply)
+
+
+def waits_of(
+    work: ServingWork,
+    by: Parameters,
+    traffic: Traffic,
+    state: Steady,
+    per_second: float,
+    decoding: float,
+    full: Steady,
+    pick: Pick,
+) -> Waits:
+    """What requests that arrive ``per_second`` see where ``decoding`` decode. ``state`` as they meet it, ``full`` at most."""
+    slower = as_met(work, by, traffic, decoding * _STEP, pick)
+    elasticity = pick.log(slower.inter_token_seconds / state.inter_token_seconds) / log(_STEP)
+    return waits(by, traffic, state, per_second, decoding, elasticity, full.inter_token_seconds, pick)
 
 
 def _decoding_at(work: ServingWork, by: Parameters, traffic: Traffic, per_second: float, most: float) -> float:

@@ -21,6 +21,8 @@ from service.planning.serving.work import ServingWork
 
 #: Rounds of the fixed point between batch and times. Each shrinks the error about tenfold; the fourth is below 0.1 %.
 _ROUNDS: Final = 4
+#: What engines take in one prefill pass where no flag says (max_num_batched_tokens, chunked_prefill_size).
+TOKENS_PER_PASS: Final = 8192.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Traffic:
     input_tokens: float
     output_tokens: float
     cached_ratio: float = 0.0  # of the input, found in the prefix cache
-    tokens_per_pass: float = 8192.0  # the most that one prefill pass takes
+    tokens_per_pass: float = TOKENS_PER_PASS  # the most that one prefill pass takes
     tokens_per_step: float = 1.0  # that a request gains in a step: above 1 where drafts are accepted
     drafted_per_step: float = 0.0  # tokens that a step verifies besides
     is_disaggregated: float = 0.0  # 1: prompts run elsewhere and do not disturb those that decode
@@ -68,14 +70,13 @@ def steady(
     state = _state(work, by, traffic, batch, running, pick, plainly)
     if decoding is None:
         for _ in range(_ROUNDS):
-            batch = pick.larger(_decoding(state, running, plainly), 1.0)
+            batch = pick.larger(_decoding(state, running), 1.0)
             state = _state(work, by, traffic, batch, running, pick, plainly)
     return state if apply is plainly else _state(work, by, traffic, batch, running, pick, apply)
 
 
-def _decoding(state: Steady, running: float, apply: Apply) -> float:
-    return apply(
-        decoding_batch_size,
+def _decoding(state: Steady, running: float) -> float:
+    return decoding_batch_size(
         num_running=running,
         decode_seconds=state.decode_seconds,
         first_token_seconds=state.first_token_seconds,

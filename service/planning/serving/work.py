@@ -8,11 +8,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from service.architectures.architecture import AttentionShape, LayerKind, Mixer, Role, Tensor
-from service.formulas.attention import attention_flops_per_token
+from service.architectures.architecture import LayerKind, Mixer, Role, Tensor
 from service.planning.context_cost import ContextCost
 from service.planning.decode_step import DecodePlan
 from service.planning.defaults import ACTIVATION_BYTES_PER_ELEMENT
+from service.planning.footprint import expanded_flops_per_pair
 from service.planning.formats import StoredFormats
 from service.planning.resolve import SplitModel
 from service.planning.shape import share_on_device
@@ -163,7 +163,7 @@ def _is_quantized(kind: LayerKind, formats: StoredFormats) -> bool:
     """Whether a layer's projections are kept in 8 or 4 bits: their inputs are then converted, by kernels of their own."""
     roles = {Role.ATTENTION, Role.LINEAR_ATTENTION}
     projections = [t for t in kind.tensors if t.role in roles and t.num_matmul_parameters]
-    return bool(projections) and all(_width(formats.precision_of(t)) != "sixteen" for t in projections[:1])
+    return bool(projections) and _width(formats.precision_of(projections[0])) != "sixteen"
 
 
 def _growth(cost: ContextCost, scale: float = 1.0) -> Growth:
@@ -196,22 +196,12 @@ def _prefill_attention(split: SplitModel, plan: DecodePlan) -> tuple[float, tupl
     for kind, count in zip(architecture.layer_kinds, architecture.layer_counts, strict=True):
         if kind.attention is None:
             continue
-        seconds = _pair_flops(kind.attention) * count / split.footprint.shape.tensor / plan.attention_peak
+        seconds = expanded_flops_per_pair(kind.attention) * count / split.footprint.shape.tensor / plan.attention_peak
         if kind.attention.window_tokens is None:
             everything += seconds
         else:
             windows.append((float(kind.attention.window_tokens), seconds))
     return everything, _padded(windows)
-
-
-def _pair_flops(attention: AttentionShape) -> float:
-    return attention_flops_per_token(
-        num_layers=1,
-        num_query_heads=attention.num_query_heads,
-        query_key_head_dim=attention.query_key_head_dim,
-        value_head_dim=attention.value_head_dim,
-        attended_tokens=1,
-    )
 
 
 def _num_collectives(split: SplitModel) -> float:
