@@ -7,18 +7,25 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 GENERATE := $(BIN)/python protos/generate.py
 # Small matrices: threads would only wait for each other.
 SOLVE := OPENBLAS_NUM_THREADS=1
+# What tests/integration and tests/page drive; a test whose program is missing is skipped, on a build machine (CI=true) it fails.
+TOOLS := chromium prometheus promtool haproxy soffice
+TOOL_PACKAGES := chromium fonts-dejavu-core haproxy libreoffice-calc-nogui prometheus
 UV_VERSION := 0.13.9
 COMPILE := $(BIN)/uv pip compile pyproject.toml --group build --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check lint types walls protos gen golden bench models calibrate accuracy lock clean
+.PHONY: help serve tools test check lint types walls protos gen golden bench models calibrate accuracy lock clean
 
 help: ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: $(VENV)/.runtime ## Start the service in the foreground; it prints its addresses and a curl to try
 	@exec $(BIN)/tonnage-service
+
+tools: ## Install the programs that tests drive beside Python's own, on Debian and Ubuntu as root: browser, Prometheus, proxy, office
+	@for program in $(TOOLS); do command -v $$program >/dev/null || missing=1; done; [ -z "$$missing" ] || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(TOOL_PACKAGES) >/dev/null; }
 
 test: $(VENV)/.development ## Run all tests and the doctests
 	$(SOLVE) $(BIN)/python -m pytest $(PYTEST_ARGS)
