@@ -65,10 +65,11 @@ calibrate: $(VENV)/.development ## Write specs/calibrations/ anew from the measu
 accuracy: $(VENV)/.development ## Show how far estimates lie from runs; DATA=file.csv for runs of your own
 	@$(SOLVE) $(BIN)/python -m tests.calibration.accuracy $(DATA)
 
-lock: $(VENV)/.created ## Resolve the dependencies anew and write both locks
+lock: $(VENV)/.created ## Resolve the dependencies anew and write the locks
 	$(PIP) install --quiet uv==$(UV_VERSION)
 	$(COMPILE) --upgrade --output-file requirements.lock
 	$(COMPILE) --upgrade --extra dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) --upgrade --extra auth --extra mcp --extra otel --constraint requirements.lock --output-file deploy/requirements.lock
 
 clean: ## Remove the environment, caches and builds
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
