@@ -77,6 +77,35 @@ class TooManyInFlight(DoorError):
         self.retry_seconds = retry_seconds
 
 
+class Unauthenticated(DoorError):
+    """No credentials, or none that are known."""
+
+
+class PermissionDenied(DoorError):
+    """The caller is known and may not ask this."""
+
+    def __init__(self, caller: str, scope: str, held: Iterable[str]) -> None:
+        have = ", ".join(sorted(held)) or "none"
+        super().__init__(f"this needs the scope {scope}; {caller} has {have}. The service's operator grants scopes")
+        self.scope = scope
+
+
+class CallerLimited(DoorError):
+    """The caller asks more than its share."""
+
+    def __init__(self, reason: str, retry_seconds: int) -> None:
+        super().__init__(f"{reason}; try again in {retry_seconds} s")
+        self.retry_seconds = retry_seconds
+
+
+class Unavailable(DoorError):
+    """There is an answer to the question, but what it rests on is not at hand now: leave everything as it is."""
+
+    def __init__(self, reason: str, retry_seconds: int = 1) -> None:
+        super().__init__(reason)
+        self.retry_seconds = retry_seconds
+
+
 @dataclass(frozen=True, slots=True)
 class FieldViolation:
     """One thing wrong with one field, as ``google.rpc.BadRequest.FieldViolation`` has it."""
@@ -161,6 +190,10 @@ def _about_too_many(error: TooManyInFlight) -> _About:
     )
 
 
+def _about_limited(error: CallerLimited | Unavailable) -> _About:
+    return _About(headers={"retry-after": str(error.retry_seconds)}, retry_seconds=error.retry_seconds)
+
+
 def _about_too_large(error: TooLarge) -> _About:
     metadata = {"field": error.field, "limit": str(error.limit), "remedy": error.remedy}
     return _About((FieldViolation(error.field, str(error), "TOO_LARGE"),), metadata)
@@ -176,6 +209,18 @@ TABLE: Final = (
     Row(Unanswerable, _C.FAILED_PRECONDITION, 400, "FIGURE_MISSING", _about_unanswerable),
     Row(TooLarge, _C.RESOURCE_EXHAUSTED, 429, "TOO_LARGE", _about_too_large),
     Row(TooManyInFlight, _C.RESOURCE_EXHAUSTED, 429, "TOO_MANY_REQUESTS", _about_too_many),
+    Row(Unavailable, _C.UNAVAILABLE, 503, "UNAVAILABLE", _about_limited),
+    Row(CallerLimited, _C.RESOURCE_EXHAUSTED, 429, "CALLER_LIMITED", _about_limited),
+    Row(
+        Unauthenticated,
+        _C.UNAUTHENTICATED,
+        401,
+        "UNAUTHENTICATED",
+        lambda _: _About(headers={"www-authenticate": 'Bearer realm="tonnage"'}),
+    ),
+    Row(
+        PermissionDenied, _C.PERMISSION_DENIED, 403, "PERMISSION_DENIED", lambda error: _About(metadata={"scope": error.scope})
+    ),
     Row(
         BodyTooLarge,
         _C.RESOURCE_EXHAUSTED,
