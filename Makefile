@@ -15,7 +15,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --group build --universal --gene
 	--no-emit-find-links --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve tools test check lint types walls protos gen golden bench models calibrate accuracy lock clean
+.PHONY: help serve tools test check lint types walls protos gen golden bench models calibrate accuracy lock sbom clean
 
 help: ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,10 @@ lock: $(VENV)/.created ## Resolve the dependencies anew and write the locks
 	$(COMPILE) --upgrade --output-file requirements.lock
 	$(COMPILE) --upgrade --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 	$(COMPILE) --upgrade --extra auth --extra mcp --extra otel --constraint requirements.lock --output-file deploy/requirements.lock
+
+sbom: $(VENV)/.development ## Write what the image is made of to run/sbom.json (CycloneDX)
+	@mkdir -p run
+	$(BIN)/cyclonedx-py requirements deploy/requirements.lock --output-file run/sbom.json
 
 clean: ## Remove the environment, caches and builds
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,6 +1,7 @@
 """Generates the Python stubs and the OpenAPI document, checks that they are fresh, and runs buf over the schema.
 
-    python protos/generate.py             writes clients/python/tonnage/v1, clients/openapi.json, service/api/comments.json
+    python protos/generate.py             writes clients/python/tonnage/v1, clients/openapi.json, service/api/comments.json,
+                                          service/api/autoscalers/compat
     python protos/generate.py --check     fails where what is committed differs from what would be written
     python protos/generate.py --lint      buf lint
     python protos/generate.py --breaking  buf breaking against the last tag, where there is one
@@ -31,6 +32,8 @@ STUBS = ROOT / "clients" / "python"
 OPENAPI = ROOT / "clients" / "openapi.json"
 COMMENTS = ROOT / "service" / "api" / "comments.json"  # the stubs carry none
 PACKAGE = "tonnage/v1"
+COMPAT = "compat"  # other people's contracts: the server's alone, and messages only, since clients bring their own stubs
+COMPAT_STUBS = ROOT / "service" / "api" / "autoscalers" / COMPAT
 RULES = "buf/validate/validate.proto"
 INCLUDES = (
     Path(google.api.annotations_pb2.__file__).parents[2],  # google/api, google/rpc
@@ -77,6 +80,14 @@ def generate(target: Path) -> None:
         _run_protoc(source, *plugins, f"--python_out={target}", f"--mypy_out=quiet:{target}", *sources())
         _run_protoc(source, *plugins, f"--grpc_python_out={target}", f"--mypy_grpc_out=quiet:{target}", *services)
     (target / PACKAGE / "__init__.py").write_text('"""Generated stubs of tonnage.v1. Do not edit: run make gen."""\n')
+
+
+def generate_compat(target: Path) -> None:
+    """Writes the messages of other people's contracts below ``target``/compat."""
+    names = sorted(path.relative_to(PROTOS).as_posix() for path in (PROTOS / COMPAT).glob("*.proto"))
+    plugin = f"--plugin=protoc-gen-mypy={_tool('protoc-gen-mypy')}"
+    _run_protoc(f"-I{PROTOS}", plugin, f"--python_out={target}", f"--mypy_out=quiet:{target}", *names)
+    (target / COMPAT / "__init__.py").write_text('"""Generated messages of protos/compat. Do not edit: run make gen."""\n')
 
 
 def _comments_of(file: descriptor_pb2.FileDescriptorProto) -> dict[str, str]:
@@ -141,7 +152,8 @@ def check() -> None:
     """Fails where something generated is missing, stale or left over."""
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder))
-        stale = _difference(Path(folder) / PACKAGE, STUBS / PACKAGE)
+        generate_compat(Path(folder))
+        stale = _difference(Path(folder) / PACKAGE, STUBS / PACKAGE) + _difference(Path(folder) / COMPAT, COMPAT_STUBS)
     for path, text in ((COMMENTS, comments), (OPENAPI, openapi)):
         if not path.is_file() or path.read_text(encoding="utf-8") != text():
             stale.append(path.name)
@@ -196,8 +208,10 @@ def main() -> None:
     if chosen is None:
         with tempfile.TemporaryDirectory() as folder:
             generate(Path(folder))
-            shutil.rmtree(STUBS / PACKAGE, ignore_errors=True)
-            shutil.copytree(Path(folder) / PACKAGE, STUBS / PACKAGE)
+            generate_compat(Path(folder))
+            for made, kept in ((PACKAGE, STUBS / PACKAGE), (COMPAT, COMPAT_STUBS)):
+                shutil.rmtree(kept, ignore_errors=True)
+                shutil.copytree(Path(folder) / made, kept)
         COMMENTS.write_text(comments(), encoding="utf-8")
         OPENAPI.write_text(openapi(), encoding="utf-8")
     else:

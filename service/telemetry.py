@@ -34,7 +34,7 @@ CATALOGUE_LOG: Final = "tonnage.catalogue"  # what was loaded, from where
 UNKNOWN: Final = "unknown"
 
 RpcType = Literal["unary", "server_stream", "client_stream", "bidi_stream"]
-Door = Literal["grpc", "rest"]
+Door = Literal["grpc", "rest", "mcp"]
 
 #: Codes that RPCs are known to end in: exposed as zero from the start, so that the first one shows as a rate.
 _EXPECTED_CODES: Final = (
@@ -128,6 +128,24 @@ class RouteMetrics:
         self._in_flight.dec()
 
 
+@dataclass(frozen=True, slots=True)
+class ToolMetrics:
+    """What is counted of MCP tools. A name that no tool has counts as ``unknown``: a caller must not make series."""
+
+    _calls: Mapping[str, _Bound]
+    _seconds: Mapping[str, Histogram]
+
+    def end(self, tool: str, outcome: str, seconds: float) -> None:
+        """Count a call as ended: "ok", or why there was no answer, out of a closed set."""
+        name = tool if tool in self._calls else UNKNOWN
+        self._calls[name][outcome].inc()
+        self._seconds[name].observe(seconds)
+
+
+def _outcomes_of(calls: Counter, tool: str) -> _Bound:
+    return _Bound(lambda outcome: calls.labels(tool, outcome), ("ok",))
+
+
 class CacheMetrics:
     """Counts what the cache does: satisfies ``service.cache.port.Observer`` without importing it.
 
@@ -195,6 +213,17 @@ class _Families:
             "tonnage_in_flight_requests", "Requests being worked on, by door.", ("door",), multiprocess_mode="livesum"
         )
         self.shed = counter("tonnage_shed_requests_total", "Requests refused, too many being in flight.", ("door",))
+        self.tls_reloads = counter(
+            "tonnage_tls_reloads_total",
+            "Times the certificate files of a door changed: ok, or failed (the old certificate stays in use).",
+            ("door", "outcome"),
+        )
+        self.callers_refused = counter("tonnage_callers_refused_total", "Requests refused for who sent them.", ("reason",))
+        self.cut_off = counter(
+            "tonnage_connections_cut_off_total", "HTTP connections closed before a request was read.", ("code",)
+        )
+        self.tool_calls = counter("tonnage_mcp_tool_calls_total", "Calls of MCP tools, by outcome.", ("tool", "outcome"))
+        self.tool_seconds = seconds("tonnage_mcp_tool_call_seconds", "Time from an MCP tool's call to its answer.", ("tool",))
 
 
 class Telemetry:
@@ -213,7 +242,8 @@ class Telemetry:
         self._unknown_rpc = self._bind(RpcName(UNKNOWN, UNKNOWN), expected=())
         self._rpcs: Mapping[str, RpcMetrics] = {name.path: self._bind(name, _EXPECTED_CODES) for name in names}
         self._routes: dict[tuple[str, str], RouteMetrics] = {}
-        self._shed = {door: self._families.shed.labels(door) for door in ("grpc", "rest")}
+        self._shed = {door: self._families.shed.labels(door) for door in ("grpc", "rest", "mcp")}
+        self._in_memory: Collector | None = None
         self.cache = CacheMetrics(self.registry, dict.fromkeys(name.method for name in names))
         self._info("tonnage_build_info", "The code that runs, as labels; always 1.", version=version)
         ProcessCollector(registry=self.registry)
@@ -253,9 +283,35 @@ class Telemetry:
             )
         return self._routes[key]
 
+    def collect_from(self, collector: Collector) -> None:
+        """Expose what a collector has in memory too: with several processes, each exposes its own. Call it at most once."""
+        self._in_memory = collector
+        self.registry.register(collector)
+
+    def tools(self, names: Iterable[str]) -> ToolMetrics:
+        """The metrics of the MCP tools of these names, and of ``unknown`` for any other."""
+        families = self._families
+        return ToolMetrics(
+            _calls={name: _outcomes_of(families.tool_calls, name) for name in (*names, UNKNOWN)},
+            _seconds={name: families.tool_seconds.labels(name) for name in (*names, UNKNOWN)},
+        )
+
     def shed(self, door: Door) -> None:
         """Count a request refused because too many were in flight."""
         self._shed[door].inc()
+
+    def caller_refused(self, reason: str) -> None:
+        """Count a request refused for who sent it: unauthenticated, permission_denied or limited."""
+        self._families.callers_refused.labels(reason).inc()
+
+    def connection_cut_off(self, code: int) -> None:
+        """Count a connection closed before a request was read, by the status that it was told."""
+        self._families.cut_off.labels(code).inc()
+
+    def tls_reloads(self, door: str) -> Callable[[bool], None]:
+        """Counts changed certificate files of a door, and whether they could be used; shown as zero from the start."""
+        children = {outcome: self._families.tls_reloads.labels(door, outcome) for outcome in ("ok", "failed")}
+        return lambda succeeded: children["ok" if succeeded else "failed"].inc()
 
     def catalogue_loaded(self, *, revision: str, version: str) -> None:
         """Expose which catalogue the answers come from. Call it once, after loading."""
@@ -269,9 +325,22 @@ class Telemetry:
         """
         source: Collector = self.registry
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-            source = MultiProcessCollector(CollectorRegistry())  # type: ignore[no-untyped-call]
+            source = _Together(MultiProcessCollector(CollectorRegistry()), self._in_memory)  # type: ignore[no-untyped-call]
         encode, content_type = choose_encoder(accept)
         return encode(_WithoutCreated(source)), content_type
+
+
+@dataclass(frozen=True, slots=True)
+class _Together(Collector):
+    """What all processes count, and what this one has in memory, as every other has it."""
+
+    counted: Collector
+    in_memory: Collector | None
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self.counted.collect()
+        if self.in_memory is not None:
+            yield from self.in_memory.collect()
 
 
 @dataclass(frozen=True, slots=True)

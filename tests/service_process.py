@@ -35,8 +35,11 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running_service(**settings: str) -> Iterator[RunningService]:
-    """Starts the service with the given TONNAGE_ settings, waits until it is ready, and stops it in the end."""
+def running_service(*, ready_port: str = "", **settings: str) -> Iterator[RunningService]:
+    """Starts the service with the given TONNAGE_ settings, waits until it is ready, and stops it in the end.
+
+    ``ready_port``: where it says so; that of REST where not given.
+    """
     grpc_port, http_port = free_port(), free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TONNAGE_")}
     environment |= {"TONNAGE_GRPC_PORT": str(grpc_port), "TONNAGE_HTTP_PORT": str(http_port), **settings}
@@ -47,18 +50,18 @@ def running_service(**settings: str) -> Iterator[RunningService]:
             process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
         running = RunningService(f"127.0.0.1:{grpc_port}", f"http://127.0.0.1:{http_port}", process, log)
         try:
-            _wait_until_ready(running)
+            _wait_until_ready(running, f"http://127.0.0.1:{ready_port}" if ready_port else running.http)
             yield running
         finally:
             process.terminate()
             process.wait(STOP_SECONDS)
 
 
-def _wait_until_ready(running: RunningService) -> None:
+def _wait_until_ready(running: RunningService, address: str) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and running.process.poll() is None:
         try:
-            with urllib.request.urlopen(f"{running.http}/readyz", timeout=1):
+            with urllib.request.urlopen(f"{address}/readyz", timeout=1):
                 return
         except OSError:
             time.sleep(0.02)

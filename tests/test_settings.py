@@ -27,6 +27,20 @@ def test_every_knob_is_read(tmp_path: Path) -> None:
         "TONNAGE_HOST": "0.0.0.0",
         "TONNAGE_HTTP_PORT": "0",
         "TONNAGE_GRPC_PORT": "0",
+        "TONNAGE_OPERATIONS_PORT": "0",
+        "TONNAGE_TLS_CERT_FILE": "/tls/main.crt",
+        "TONNAGE_TLS_KEY_FILE": "/tls/main.key",
+        "TONNAGE_TLS_CLIENT_CA_FILE": "/tls/main-ca.crt",
+        "TONNAGE_API_KEYS_FILE": "/etc/tonnage/keys.yaml",
+        "TONNAGE_JWT_KEYS_FILE": "/etc/tonnage/jwks.json",
+        "TONNAGE_JWT_ISSUER": "https://id.example",
+        "TONNAGE_JWT_AUDIENCE": "tonnage",
+        "TONNAGE_CALLER_REQUESTS_PER_SECOND": "20",
+        "TONNAGE_CALLER_MAX_CONCURRENT_REQUESTS": "4",
+        "TONNAGE_HTTP_MAX_CONNECTIONS": "50",
+        "TONNAGE_HTTP_MAX_HEAD_BYTES": "8192",
+        "TONNAGE_HTTP_MAX_PENDING_BODY_BYTES": "8388608",
+        "TONNAGE_HTTP_ARRIVAL_SECONDS": "5",
         "TONNAGE_PROCESSES": "2",
         "TONNAGE_DRAIN_SECONDS": "2.5",
         "TONNAGE_MAX_REQUEST_BYTES": "1048576",
@@ -41,15 +55,48 @@ def test_every_knob_is_read(tmp_path: Path) -> None:
         "TONNAGE_REDIS_TIMEOUT_SECONDS": "0.07",
         "TONNAGE_REDIS_TTL_SECONDS": "60",
         "TONNAGE_PROMETHEUS_HOSTS": "http://prometheus:9090, https://metrics.example",
+        "TONNAGE_AUTOSCALER_MAX_CONNECTION_AGE_SECONDS": "60",
+        "TONNAGE_EXPANDER_PORT": "50061",
+        "TONNAGE_EXPANDER_TLS_CERT_FILE": "/tls/tls.crt",
+        "TONNAGE_EXPANDER_TLS_KEY_FILE": "/tls/tls.key",
+        "TONNAGE_EXPANDER_TLS_CLIENT_CA_FILE": "/tls/ca.crt",
+        "TONNAGE_EXPANDER_MAX_REQUEST_BYTES": "1048576",
+        "TONNAGE_EXPANDER_FIT_WEIGHT": "8",
+        "TONNAGE_EXPANDER_GANG_WEIGHT": "4",
+        "TONNAGE_EXPANDER_WASTE_WEIGHT": "2",
+        "TONNAGE_EXPANDER_COST_WEIGHT": "0.5",
+        "TONNAGE_MCP": "true",
+        "TONNAGE_MCP_ALLOWED_HOSTS": "tonnage.example, Tonnage:8080,[::1]",
+        "TONNAGE_MCP_TOKEN": "0123456789abcdef",
         "TONNAGE_SWEEP_MAX_POINTS": "5000",
         "TONNAGE_SWEEP_MAX_PLANS": "50",
         "TONNAGE_LOG_LEVEL": "DEBUG",
+        "TONNAGE_KEDA_PORT": "50062",
+        "TONNAGE_KEDA_TLS_CERT_FILE": "/tls/keda.crt",
+        "TONNAGE_KEDA_TLS_KEY_FILE": "/tls/keda.key",
+        "TONNAGE_KEDA_TLS_CLIENT_CA_FILE": "/tls/keda-ca.crt",
+        "TONNAGE_DEPLOYMENTS_FILE": "/etc/tonnage/deployments.yaml",
+        "TONNAGE_DEPLOYMENTS_INTERVAL_SECONDS": "30",
         "TONNAGE_LOG_FORMAT": "json",
     }
     expected = Settings(
         host="0.0.0.0",
         http_port=0,
         grpc_port=0,
+        operations_port=0,
+        tls_cert_file=Path("/tls/main.crt"),
+        tls_key_file=Path("/tls/main.key"),
+        tls_client_ca_file=Path("/tls/main-ca.crt"),
+        api_keys_file=Path("/etc/tonnage/keys.yaml"),
+        jwt_keys_file=Path("/etc/tonnage/jwks.json"),
+        jwt_issuer="https://id.example",
+        jwt_audience="tonnage",
+        caller_requests_per_second=20.0,
+        caller_max_concurrent_requests=4,
+        http_max_connections=50,
+        http_max_head_bytes=8192,
+        http_max_pending_body_bytes=2**23,
+        http_arrival_seconds=5.0,
         processes=2,
         drain_seconds=2.5,
         max_request_bytes=2**20,
@@ -64,13 +111,48 @@ def test_every_knob_is_read(tmp_path: Path) -> None:
         redis_timeout_seconds=0.07,
         redis_ttl_seconds=60.0,
         prometheus_hosts=("http://prometheus:9090", "https://metrics.example"),
+        autoscaler_max_connection_age_seconds=60.0,
+        expander_port=50061,
+        expander_tls_cert_file=Path("/tls/tls.crt"),
+        expander_tls_key_file=Path("/tls/tls.key"),
+        expander_tls_client_ca_file=Path("/tls/ca.crt"),
+        expander_max_request_bytes=2**20,
+        expander_fit_weight=8.0,
+        expander_gang_weight=4.0,
+        expander_waste_weight=2.0,
+        expander_cost_weight=0.5,
+        keda_port=50062,
+        keda_tls_cert_file=Path("/tls/keda.crt"),
+        keda_tls_key_file=Path("/tls/keda.key"),
+        keda_tls_client_ca_file=Path("/tls/keda-ca.crt"),
+        deployments_file=Path("/etc/tonnage/deployments.yaml"),
+        deployments_interval_seconds=30.0,
+        mcp="true",
+        mcp_allowed_hosts=("tonnage.example", "tonnage:8080", "[::1]"),
+        mcp_token="0123456789abcdef",
         sweep_max_points=5000,
         sweep_max_plans=50,
         log_level="debug",
         log_format="json",
     )
-    assert len(dataclasses.fields(Settings)) == len(environ)
+    beside_keys = {"allow_anonymous"}  # which would contradict them
+    assert len(dataclasses.fields(Settings)) == len(environ) + len(beside_keys)
     assert expected == Settings.from_environment(environ)
+    assert Settings(allow_anonymous=True) == Settings.from_environment({"TONNAGE_ALLOW_ANONYMOUS": "true"})
+
+
+def test_who_opens_the_service_to_a_network_says_who_may_ask() -> None:
+    (problem,) = problems(TONNAGE_HOST="0.0.0.0")
+    assert "TONNAGE_API_KEYS_FILE" in problem
+    assert "TONNAGE_ALLOW_ANONYMOUS=true" in problem
+    for host in ("localhost", "127.0.0.1", "127.1.2.3", "::1"):
+        assert host == Settings.from_environment({"TONNAGE_HOST": host}).host
+    for more in ({"TONNAGE_ALLOW_ANONYMOUS": "yes"}, {"TONNAGE_API_KEYS_FILE": "/keys.yaml"}):
+        assert "::" == Settings.from_environment({"TONNAGE_HOST": "::"} | more).host
+    (problem,) = problems(TONNAGE_ALLOW_ANONYMOUS="true", TONNAGE_API_KEYS_FILE="/keys.yaml")
+    assert "there are keys" in problem
+    (problem,) = problems(TONNAGE_JWT_KEYS_FILE="/keys.json", TONNAGE_JWT_ISSUER="https://id.example")
+    assert "go together" in problem
 
 
 @pytest.mark.parametrize(
@@ -79,6 +161,8 @@ def test_every_knob_is_read(tmp_path: Path) -> None:
         ("TONNAGE_HTTP_PORT", "http", "is not a whole number", "a whole number from 0 up to 65535"),
         ("TONNAGE_HTTP_PORT", "80.5", "is not a whole number", "a whole number from 0 up to 65535"),
         ("TONNAGE_GRPC_PORT", "65536", "is too large", "a whole number from 0 up to 65535"),
+        ("TONNAGE_EXPANDER_PORT", "off", "is not a whole number", "a whole number from 0 up to 65535"),
+        ("TONNAGE_EXPANDER_FIT_WEIGHT", "-1", "is too small", "a number from 0 up to 1000000.0"),
         ("TONNAGE_PROCESSES", "0", "is too small", "a whole number from 1 up to 256"),
         ("TONNAGE_DRAIN_SECONDS", "nan", "is not finite", "a number of seconds from 0 up to 3600"),
         ("TONNAGE_CACHE_MAX_BYTES", "64MiB", "is not a whole number", "a whole number of bytes from 0"),

@@ -15,7 +15,7 @@ import grpc
 import orjson
 from google.rpc import error_details_pb2, status_pb2
 
-from service.planning.errors import InvalidRequest, NotFound, TooLarge, Unanswerable
+from service.planning.errors import InvalidRequest, NotFound, OutOfTime, TooLarge, Unanswerable, Undecided
 from service.telemetry import REQUEST_LOG
 
 DOMAIN: Final = "tonnage"
@@ -53,11 +53,49 @@ class UnsupportedContentType(DoorError):
         super().__init__(f"the Content-Type {what}; send application/json")
 
 
-class UnknownPath(DoorError):
-    """Nothing is served at the path."""
+class NotAcceptable(DoorError):
+    """The Accept header allows none of the media types that the call answers in."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(f"nothing is served at {shortened(path)!r}; /openapi.json lists what is")
+    def __init__(self, accept: str, offered: Iterable[str]) -> None:
+        self.offered = ", ".join(offered)
+        super().__init__(f"the Accept header {shortened(accept)!r} allows none of what there is: {self.offered}")
+
+
+class UnsupportedContentEncoding(DoorError):
+    """The body is compressed, which could make much out of little."""
+
+    def __init__(self, given: str) -> None:
+        super().__init__(f"the Content-Encoding is {shortened(given)!r}; send the body as it is")
+
+
+class TooManyPending(DoorError):
+    """The bodies that are on their way hold as much memory as they may."""
+
+    def __init__(self, limit_bytes: int, retry_seconds: int = 1) -> None:
+        super().__init__(f"bodies of {limit_bytes} bytes are on their way, which is the limit; try again in {retry_seconds} s")
+        self.limit = limit_bytes
+        self.retry_seconds = retry_seconds
+
+
+class UnknownPath(DoorError):
+    """Nothing is served at the path; ``why`` where there could be something."""
+
+    def __init__(self, path: str, why: str = "/openapi.json lists what is") -> None:
+        super().__init__(f"nothing is served at {shortened(path)!r}; {why}")
+
+
+class ForeignHost(DoorError):
+    """The request is addressed to a name that the service is not known by."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"{shortened(host)!r} is no name of this service; TONNAGE_MCP_ALLOWED_HOSTS lists those that are")
+
+
+class ForeignOrigin(DoorError):
+    """The request comes out of a web page of somebody else's."""
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(f"pages of {shortened(origin)!r} may not ask; TONNAGE_MCP_ALLOWED_HOSTS lists whose may")
 
 
 class WrongMethod(DoorError):
@@ -182,7 +220,7 @@ def _about_unanswerable(error: Unanswerable) -> _About:
     return _About((FieldViolation(error.field, f"{error.missing}; {error.remedy}", "FIGURE_MISSING"),), metadata)
 
 
-def _about_too_many(error: TooManyInFlight) -> _About:
+def _about_too_many(error: TooManyInFlight | TooManyPending) -> _About:
     return _About(
         metadata={"limit": str(error.limit)},
         headers={"retry-after": str(error.retry_seconds)},
@@ -207,9 +245,12 @@ TABLE: Final = (
     Row(Unreadable, _C.INVALID_ARGUMENT, 400, "UNREADABLE_REQUEST"),
     Row(NotFound, _C.NOT_FOUND, 404, "NAME_NOT_FOUND", _about_not_found),
     Row(Unanswerable, _C.FAILED_PRECONDITION, 400, "FIGURE_MISSING", _about_unanswerable),
+    Row(Undecided, _C.FAILED_PRECONDITION, 400, "UNDECIDED"),
+    Row(OutOfTime, _C.DEADLINE_EXCEEDED, 504, "OUT_OF_TIME"),
     Row(TooLarge, _C.RESOURCE_EXHAUSTED, 429, "TOO_LARGE", _about_too_large),
     Row(TooManyInFlight, _C.RESOURCE_EXHAUSTED, 429, "TOO_MANY_REQUESTS", _about_too_many),
     Row(Unavailable, _C.UNAVAILABLE, 503, "UNAVAILABLE", _about_limited),
+    Row(TooManyPending, _C.RESOURCE_EXHAUSTED, 429, "TOO_MANY_PENDING_BODIES", _about_too_many),
     Row(CallerLimited, _C.RESOURCE_EXHAUSTED, 429, "CALLER_LIMITED", _about_limited),
     Row(
         Unauthenticated,
@@ -235,7 +276,23 @@ TABLE: Final = (
         "UNSUPPORTED_CONTENT_TYPE",
         lambda _: _About(metadata={"supported": "application/json"}, headers={"accept": "application/json"}),
     ),
+    Row(
+        NotAcceptable,
+        _C.INVALID_ARGUMENT,
+        406,
+        "NOT_ACCEPTABLE",
+        lambda error: _About(metadata={"supported": error.offered}),
+    ),
+    Row(
+        UnsupportedContentEncoding,
+        _C.INVALID_ARGUMENT,
+        415,
+        "UNSUPPORTED_CONTENT_ENCODING",
+        lambda _: _About(headers={"accept-encoding": "identity"}),
+    ),
     Row(UnknownPath, _C.UNIMPLEMENTED, 404, "UNKNOWN_PATH"),
+    Row(ForeignHost, _C.PERMISSION_DENIED, 421, "FOREIGN_HOST"),
+    Row(ForeignOrigin, _C.PERMISSION_DENIED, 403, "FOREIGN_ORIGIN"),
     Row(
         WrongMethod,
         _C.UNIMPLEMENTED,

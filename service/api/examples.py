@@ -106,4 +106,13 @@ REQUESTS: Final[dict[str, dict[str, Any]]] = {
         "context_tokens": [1024, 4096],
     },
     "AuditClaim": {"text": "H100: 1,979 TFLOPS BF16. GB300 NVL72: FP4 1,440 PFLOPS"},
+    "AuditQuote": {
+        "document": (
+            "Product;Qty;Unit price (EUR/h);Memory (GB);Bandwidth (TB/s);FP8 TFLOPS;Total\n"
+            "NVIDIA H100 SXM5 80GB;64;2,45;80;3,35;3.958;156,80\n"
+            "NVIDIA H100 NVL;16;2,10;94;3,35;1.671;33,60\n"
+        ),
+        "term": "ON_DEMAND",
+        "price_list": {"exchange_rates": [{"from_currency": "USD", "to_currency": "EUR", "rate": 0.9, "date": "2026-07-01"}]},
+    },
 }

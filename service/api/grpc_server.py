@@ -3,10 +3,11 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 import grpc
-from grpc_health.v1 import _async, health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
-from service.api.errors import Failure, as_status, failure_of
+from service.api.access.callers import Scope
+from service.api.access.gate import Gate, Turn, credentials_of, scope_of_rpc
+from service.api.errors import failure_of
+from service.api.grpc_port import Context, GrpcPort, abort
 from service.api.schema import SERVICES
 from service.api.servicers import Admission, Servicer
 from service.api.streaming import encoded_parts, usable_seconds
@@ -17,12 +18,13 @@ FLAVOUR = "protobuf"
 #: RPCs that may wait for their turn, for each that may be worked on: beyond, the library refuses without looking.
 _QUEUED_PER_ADMITTED = 4
 
-Handler = Callable[[bytes, grpc.aio.ServicerContext[bytes, bytes]], Awaitable[bytes]]
-StreamHandler = Callable[[bytes, grpc.aio.ServicerContext[bytes, bytes]], AsyncIterator[bytes]]
+Handler = Callable[[bytes, Context], Awaitable[bytes]]
+StreamHandler = Callable[[bytes, Context], AsyncIterator[bytes]]
 
 
-def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission) -> Handler:
-    """The handler of one RPC."""
+def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission, gate: Gate | None) -> Handler:
+    """The handler of one RPC. Without a gate, everybody may ask."""
+    scope = scope_of_rpc(servicer.rpc.name)
     name, path = servicer.rpc.name, servicer.rpc.path
     peek, store = servicer.cache.peek, servicer.cache.store
     begin, end = metrics.begin, metrics.end
@@ -45,10 +47,13 @@ def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission) -> Ha
             store(name, FLAVOUR, request, answer)
         return answer
 
-    async def handle(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+    async def handle(request: bytes, context: Context) -> bytes:
         begun = begin()
         code = "CANCELLED"  # what is left when neither an answer nor an error comes of it
+        turn = None
         try:
+            if gate is not None:
+                turn = _entered(gate, context, scope)
             answer = peek(name, FLAVOUR, request)
             if answer is None:
                 answer = await compute(request)
@@ -57,21 +62,27 @@ def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission) -> Ha
         except Exception as error:
             failure = failure_of(error, path)
             code = failure.code.name
-            return await _abort(context, failure)
+            return await abort(context, failure)
         finally:
+            if turn is not None:
+                turn.leave()
             end(begun, code)
 
     return handle
 
 
-def stream_handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission) -> StreamHandler:
+def stream_handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission, gate: Gate | None) -> StreamHandler:
     """The gRPC handler of an RPC that streams."""
+    scope = scope_of_rpc(servicer.rpc.name)
     begin, end, path = metrics.begin, metrics.end, servicer.rpc.path
 
-    async def handle(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> AsyncIterator[bytes]:
+    async def handle(request: bytes, context: Context) -> AsyncIterator[bytes]:
         begun = begin()
         code = "CANCELLED"  # what is left when neither an answer nor an error comes of it
+        turn = None
         try:
+            if gate is not None:
+                turn = _entered(gate, context, scope)
             admission.enter("grpc")
             try:
                 question = servicer.question(servicer.parse(request))
@@ -84,28 +95,41 @@ def stream_handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission
         except Exception as error:
             failure = failure_of(error, path)
             code = failure.code.name
-            await _abort(context, failure)
+            await abort(context, failure)
         finally:
+            if turn is not None:
+                turn.leave()
             end(begun, code)
 
     return handle
 
 
-async def _abort(context: grpc.aio.ServicerContext[bytes, bytes], failure: Failure) -> bytes:
-    details = as_status(failure).SerializeToString()
-    return await context.abort(failure.code, failure.message, (("grpc-status-details-bin", details),))
+def _entered(gate: Gate, context: Context, scope: Scope) -> Turn:
+    headers = {str(key): value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+    return gate.enter(credentials_of(headers), _host_of(context.peer()), scope)
 
 
-class GrpcServer:
-    """The server with all services, health and reflection on it.
+def _host_of(peer: str) -> str:
+    """The address without the port, which changes with each connection.
+
+    >>> _host_of("ipv4:10.0.0.7:41234"), _host_of("ipv6:%5B::1%5D:41234")
+    ('ipv4:10.0.0.7', 'ipv6:%5B::1%5D')
+    """
+    return peer.rpartition(":")[0] or peer
+
+
+class GrpcServer(GrpcPort):
+    """The server with all services of ours on it.
 
     Args:
         servicers: one per RPC.
         telemetry: counts calls.
         admission: bounds what is worked on at once.
+        gate: checks callers; None where everybody may ask.
         max_concurrent_requests: the bound, from which that of waiting calls follows.
         max_request_bytes: larger requests are refused by the library, with RESOURCE_EXHAUSTED.
         share_port: whether other processes may listen on the same port.
+        credentials: for TLS; None without.
     """
 
     def __init__(
@@ -113,48 +137,28 @@ class GrpcServer:
         servicers: Iterable[Servicer],
         telemetry: Telemetry,
         admission: Admission,
+        gate: Gate | None,
         *,
         max_concurrent_requests: int,
         max_request_bytes: int,
         share_port: bool,
+        credentials: grpc.ServerCredentials | None,
     ) -> None:
-        self._server = grpc.aio.server(
+        by_service: dict[str, dict[str, grpc.RpcMethodHandler[bytes, bytes]]] = {name: {} for name in SERVICES}
+        for each in servicers:
+            metrics = telemetry.rpc(each.rpc.path)
+            by_service[each.rpc.service][each.rpc.name] = (
+                grpc.unary_stream_rpc_method_handler(stream_handler(each, metrics, admission, gate))
+                if each.rpc.is_streaming
+                else grpc.unary_unary_rpc_method_handler(handler(each, metrics, admission, gate))
+            )
+        super().__init__(
+            by_service,
             options=[
                 ("grpc.max_receive_message_length", max_request_bytes),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", int(share_port)),
             ],
-            maximum_concurrent_rpcs=max_concurrent_requests * _QUEUED_PER_ADMITTED,
+            max_concurrent_rpcs=max_concurrent_requests * _QUEUED_PER_ADMITTED,
+            credentials=credentials,
         )
-        self._health = _async.HealthServicer()
-        by_service: dict[str, dict[str, grpc.RpcMethodHandler[bytes, bytes]]] = {name: {} for name in SERVICES}
-        for each in servicers:
-            metrics = telemetry.rpc(each.rpc.path)
-            by_service[each.rpc.service][each.rpc.name] = (
-                grpc.unary_stream_rpc_method_handler(stream_handler(each, metrics, admission))
-                if each.rpc.is_streaming
-                else grpc.unary_unary_rpc_method_handler(handler(each, metrics, admission))
-            )
-        self._server.add_generic_rpc_handlers(
-            [grpc.method_handlers_generic_handler(name, methods) for name, methods in by_service.items()]
-        )
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
-
-    def bind(self, host: str, port: int) -> int:
-        """Takes the port, any free one for 0, and returns it. RuntimeError where it cannot be had."""
-        return self._server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-
-    async def start(self) -> None:
-        """Begins to serve and says so to whoever asks for its health."""
-        await self._server.start()
-        for name in SERVICES:
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
-
-    async def stop_being_healthy(self) -> None:
-        """Says NOT_SERVING, for good, so that callers go elsewhere while calls are still answered."""
-        await self._health.enter_graceful_shutdown()
-
-    async def drain(self, seconds: float) -> None:
-        """Takes no further calls, and lets those under way finish within so many seconds."""
-        await self._server.stop(seconds)

@@ -4,7 +4,14 @@ from typing import Final, TypeAlias
 
 from starlette.types import Message, Receive, Scope, Send
 
-from service.api.errors import BodyTooLarge, Failure, UnsupportedContentType, as_json
+from service.api.errors import (
+    BodyTooLarge,
+    Failure,
+    TooManyPending,
+    UnsupportedContentEncoding,
+    UnsupportedContentType,
+    as_json,
+)
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
@@ -30,54 +37,76 @@ async def send_failure(send: Send, failure: Failure) -> None:
     await send_json(send, as_json(failure), failure.http_status, headers)
 
 
-async def send_body(send: Send, body: bytes, content_type: str, status: int = 200) -> None:
+async def send_body(send: Send, body: bytes, content_type: str, status: int = 200, headers: Headers | None = None) -> None:
     """Sends a body of another type."""
-    headers = [(b"content-type", content_type.encode()), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    own = [(b"content-type", content_type.encode()), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": [*own, *(headers or ())]})
     await send({"type": "http.response.body", "body": body})
 
 
-async def read_json_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
-    """The body of a request that declares it as JSON in UTF-8.
+class Bodies:
+    """Reads the bodies of requests, each and all together under a limit.
 
-    A body that is too large is refused as soon as that is known. The rest of it is dropped as it comes in, on a connection
-    that stays open: were it closed, a caller that is still sending would not get to read why.
-
-    Raises:
-        UnsupportedContentType: it is declared as something else, or not at all.
-        BodyTooLarge: it is, or says that it will be, larger than the limit.
-        Disconnected: it did not arrive in full.
+    Args:
+        limit_bytes: of one body.
+        pending_bytes: of all bodies that are on their way at once: many that come slowly must not fill the memory.
     """
-    content_type, declared = b"", b"0"
-    for name, value in scope["headers"]:
-        if name == b"content-type":
-            content_type = value
-        elif name == b"content-length":
-            declared = value
-    if content_type != _PLAIN_JSON and not _is_json(content_type.decode("latin-1")):
-        raise UnsupportedContentType(content_type.decode("latin-1"))
-    if int(declared) > limit_bytes:
-        raise BodyTooLarge(limit_bytes)
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body", False):
-        body: bytes = message.get("body", b"")
-        if len(body) > limit_bytes:
-            raise BodyTooLarge(limit_bytes)
-        return body
-    return await _collected(message, receive, limit_bytes)
 
+    def __init__(self, limit_bytes: int, pending_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._pending_bytes = pending_bytes
+        self._pending = 0
 
-async def _collected(message: Message, receive: Receive, limit_bytes: int) -> bytes:
-    collected = bytearray()
-    while True:
-        if message["type"] != "http.request":
-            raise Disconnected
-        collected += message.get("body", b"")
-        if len(collected) > limit_bytes:
-            raise BodyTooLarge(limit_bytes)
-        if not message.get("more_body", False):
-            return bytes(collected)
+    async def read(self, scope: Scope, receive: Receive) -> bytes:
+        """The body of a request that declares it as JSON in UTF-8.
+
+        A body that is too large is refused as soon as that is known. The rest of it is dropped as it comes in, on a connection
+        that stays open: were it closed, a caller that is still sending would not get to read why.
+
+        Raises:
+            UnsupportedContentType: it is declared as something else, or not at all.
+            BodyTooLarge: it is, or says that it will be, larger than the limit.
+            TooManyPending: together with others that are on their way it would be too much.
+            Disconnected: it did not arrive in full.
+        """
+        content_type, declared = b"", b"0"
+        for name, value in scope["headers"]:
+            if name == b"content-type":
+                content_type = value
+            elif name == b"content-length":
+                declared = value
+            elif name == b"content-encoding" and value.lower() != b"identity":
+                raise UnsupportedContentEncoding(value.decode("latin-1"))
+        if content_type != _PLAIN_JSON and not _is_json(content_type.decode("latin-1")):
+            raise UnsupportedContentType(content_type.decode("latin-1"))
+        if int(declared) > self._limit_bytes:
+            raise BodyTooLarge(self._limit_bytes)
         message = await receive()
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            body: bytes = message.get("body", b"")
+            if len(body) > self._limit_bytes:
+                raise BodyTooLarge(self._limit_bytes)
+            return body
+        return await self._collected(message, receive)
+
+    async def _collected(self, message: Message, receive: Receive) -> bytes:
+        collected = bytearray()
+        try:
+            while True:
+                if message["type"] != "http.request":
+                    raise Disconnected
+                part = message.get("body", b"")
+                self._pending += len(part)
+                collected += part
+                if len(collected) > self._limit_bytes:
+                    raise BodyTooLarge(self._limit_bytes)
+                if self._pending > self._pending_bytes:
+                    raise TooManyPending(self._pending_bytes)
+                if not message.get("more_body", False):
+                    return bytes(collected)
+                message = await receive()
+        finally:
+            self._pending -= len(collected)
 
 
 def _is_json(content_type: str) -> bool:

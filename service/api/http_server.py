@@ -11,6 +11,9 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
+from service.api.http_connection import ConnectionLimits, limited_by
+from service.api.tls import Certificate
+
 #: Longer than a load balancer or a client's pool keeps a connection that nobody uses: who reuses one must not find it closed.
 _IDLE_SECONDS = 75
 #: How long a request takes at most from being sent to being read, on a connection that is already open.
@@ -54,14 +57,18 @@ class HttpServer:
 
     Args:
         app: the application.
+        limits: of each connection.
         drain_seconds: how long ``drain`` lets requests finish.
+        certificate: for TLS; None without.
     """
 
-    def __init__(self, app: ASGIApp, *, drain_seconds: float) -> None:
+    def __init__(
+        self, app: ASGIApp, limits: ConnectionLimits, *, drain_seconds: float, certificate: Certificate | None = None
+    ) -> None:
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=limited_by(limits),
             ws="none",
             lifespan="off",
             access_log=False,
@@ -71,6 +78,8 @@ class HttpServer:
             timeout_keep_alive=_IDLE_SECONDS,
             timeout_graceful_shutdown=max(1, math.ceil(drain_seconds)),
         )
+        config.load()
+        config.ssl = None if certificate is None else certificate.context()
         self._config = config
         self._server = _Server(config)
         self._serving: asyncio.Task[None] | None = None
@@ -99,7 +108,7 @@ class HttpServer:
             server.close()
         await asyncio.sleep(0.01)  # closing takes some turns of the loop
         for connection in _waiting(self._listener):
-            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection, ssl=self._config.ssl)
         # On a connection that was taken just now, the request may still be on its way: it is not idle yet.
         await asyncio.sleep(_ARRIVAL_SECONDS)
         self._server.should_exit = True

@@ -14,8 +14,9 @@ import orjson
 from service.api import examples, stream_forms
 from service.api.descriptors import descriptor_of
 from service.api.docs_page import docs_page
+from service.api.negotiation import PARAMETER
 from service.api.openapi_schemas import Schema, Schemas, comment
-from service.api.renderings import JSON, PARAMETER, Rendering, offered_by
+from service.api.renderings import Rendering, offered_by
 from service.api.schema import RPCS, Rpc
 from service.api.stream_forms import Form
 
@@ -30,6 +31,7 @@ _FAILURES: Final = {
         "All faults are listed."
     ),
     "404": "The catalogue has no such name; the nearest are listed.",
+    "406": "The Accept header allows none of the media types that there are; they are listed.",
     "413": "The body is larger than is taken.",
     "415": "The body is not declared as application/json in UTF-8.",
     "429": "Too much is being worked on; Retry-After says when to come back.",
@@ -131,15 +133,12 @@ def _operation(rpc: Rpc, schemas: Schemas) -> dict[str, Any]:
         operation["requestBody"] = {"required": True, "content": {"application/json": content}}
     else:
         operation["parameters"] = _parameters(rpc, schemas)
-    forms: tuple[Rendering | Form, ...] = offered_by(descriptor_of(rpc.response))
-    usual = "application/json"
-    if rpc.is_streaming:
-        lines, *further = stream_forms.offered_by(rpc.name)
-        forms, usual = tuple(further), lines.media_type
-    if forms:
+    forms = _forms(rpc)
+    usual, *further = forms
+    if further:
         operation.setdefault("parameters", []).append(_format_parameter(forms))
-    content = {usual: {"schema": schemas.response(descriptor_of(rpc.response))}}
-    content |= {form.media_type.partition(";")[0]: {"schema": {"type": "string"}} for form in forms}
+    content = {usual.media_type: {"schema": schemas.response(descriptor_of(rpc.response))}}
+    content |= {form.media_type.partition(";")[0]: {"schema": _body_schema(form)} for form in further}
     operation["responses"] = {
         "200": {"description": comment(descriptor_of(rpc.response).full_name), "content": content},
         **{status: _failure(status) for status in _failing_statuses(rpc)},
@@ -162,22 +161,33 @@ def _parameters(rpc: Rpc, schemas: Schemas) -> list[dict[str, Any]]:
     ]
 
 
+def _forms(rpc: Rpc) -> tuple[Rendering | Form, ...]:
+    """The forms in which an RPC is answered, the usual one first."""
+    return stream_forms.offered_by(rpc.name) if rpc.is_streaming else offered_by(descriptor_of(rpc.response))
+
+
+def _body_schema(form: Rendering | Form) -> Schema:
+    """Text, or bytes as they are, which have no type in JSON."""
+    return {"type": "string"} if form.media_type.startswith(("text/", "image/svg")) else {}
+
+
 def _format_parameter(forms: tuple[Rendering | Form, ...]) -> dict[str, Any]:
     return {
         "name": PARAMETER,
         "in": "query",
         "required": False,
-        "description": "The form of the answer. Default: json.",
-        "schema": {"type": "string", "enum": [JSON, *(form.name for form in forms)]},
+        "description": f"The form of the answer. It goes before the Accept header. Default: {forms[0].name}.",
+        "schema": {"type": "string", "enum": [*dict.fromkeys(("json", *(form.name for form in forms)))]},
     }
 
 
 def _failing_statuses(rpc: Rpc) -> list[str]:
+    refused = ["406"] if len(_forms(rpc)) > 1 else []
     if rpc.http.has_body:
-        return list(_FAILURES)
+        return [status for status in _FAILURES if status != "406" or refused]
     # A list looks up only what it is restricted to, but a path that is none is a 404 anywhere below it.
     looks_up = "{" in rpc.http.template or not _LOOKED_UP.isdisjoint(descriptor_of(rpc.request).fields_by_name)
-    return ["400", "404", "429", "500"] if looks_up else ["400", "429", "500"]
+    return ["400", *(["404"] if looks_up else []), *refused, "429", "500"]
 
 
 def _failure(status: str) -> dict[str, Any]:

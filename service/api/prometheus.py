@@ -1,4 +1,4 @@
-"""Reads an observation out of a Prometheus server that keeps the engine's own metrics.
+"""Reads an observation out of a Prometheus server that keeps the engine's own metrics, or the number that a query yields.
 
 Only servers that the operator has named are asked: a service that fetches whatever address a caller sends is a way into the
 operator's network. One query an observation, so that all figures are of one moment; no redirect is followed, no more is read
@@ -73,6 +73,15 @@ METRICS: Final[Mapping[str, EngineMetrics]] = {
 }
 
 
+class Unread(Exception):
+    """A server did not answer, or not with what was asked for: why, and what to do about it."""
+
+    def __init__(self, why: str, remedy: str) -> None:
+        super().__init__(why)
+        self.why = why
+        self.remedy = remedy
+
+
 class PrometheusReader:
     """Reads from the servers that are allowed, named by scheme, host and port."""
 
@@ -90,12 +99,40 @@ class PrometheusReader:
             InvalidRequest: the address, a label or the prefix can be none.
             Unanswerable: the server is not allowed, does not answer as it should, or knows no such figures.
         """
-        url, metrics = self._server(asked.prometheus_url), _metrics_of(engine)
+        url, metrics = self.server(asked.prometheus_url, _URL_FIELD, "send the observation itself, or "), _metrics_of(engine)
         window = asked.window_seconds or DEFAULT_WINDOW_SECONDS
         query = promql(metrics, _selector(asked.labels), _prefix(asked.metric_prefix), window)
-        return _observation(_vector(await _get(url, query)), metrics, window)
+        try:
+            figures = _vector(await _get(url, query))
+        except Unread as unread:
+            remedy = f"{unread.remedy}; or send the observation itself"
+            raise Unanswerable(_URL_FIELD, f"the server cannot be read: {unread.why}", remedy) from None
+        return _observation(figures, metrics, window)
 
-    def _server(self, text: str) -> SplitResult:
+    async def number(self, server: SplitResult, query: str) -> float:
+        """The one number, finite and not negative, that a query yields now.
+
+        Args:
+            server: as ``server`` returned it.
+            query: in PromQL.
+
+        Raises:
+            Unread: there is none, several, or one of which it is in doubt what it says.
+        """
+        return _number(await _get(server, query))
+
+    def server(self, text: str, field: str, instead: str = "") -> SplitResult:
+        """An address that may be read.
+
+        Args:
+            text: as a caller gave it.
+            field: where, for the refusal.
+            instead: what the caller could do without asking the operator, for the refusal.
+
+        Raises:
+            InvalidRequest: it can be no address.
+            Unanswerable: it is not allowed.
+        """
         try:
             url = urlsplit(text)
             origin = _origin(url)
@@ -104,13 +141,12 @@ class PrometheusReader:
         if origin is None or not _URL.fullmatch(text):
             reason = f"{shortened(text)!r} is no address of a server"
             remedy = "give http:// or https://, host and port, as http://prometheus:9090"
-            raise InvalidRequest(Violation(_URL_FIELD, reason, remedy))
+            raise InvalidRequest(Violation(field, reason, remedy))
         if origin not in self._allowed:
             what = (
                 f"{shortened(text)!r} is not among the servers that may be read" if self._allowed else "no server may be read"
             )
-            remedy = "send the observation itself, or have the operator name the server in TONNAGE_PROMETHEUS_HOSTS"
-            raise Unanswerable(_URL_FIELD, what, remedy)
+            raise Unanswerable(field, what, f"{instead}have the operator name the server in TONNAGE_PROMETHEUS_HOSTS")
         return url
 
 
@@ -184,20 +220,20 @@ class _Collected:
 
 
 async def _get(url: SplitResult, query: str) -> bytes:
-    """The body of the server's answer to an instant query. Unanswerable where there is none."""
+    """The body of the server's answer to an instant query. Unread where there is none."""
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             status, body = await _fetch(url, query)
     except TimeoutError:
-        raise _unread(f"it did not answer within {TIMEOUT_SECONDS:g} s", "try again, or a shorter window_seconds") from None
+        raise Unread(f"it did not answer within {TIMEOUT_SECONDS:g} s", "try again, or a shorter window_seconds") from None
     except httptools.HttpParserError:
-        raise _unread("what it answers is no HTTP", "check the address") from None
+        raise Unread("what it answers is no HTTP", "check the address") from None
     except (OSError, UnicodeError) as error:
-        raise _unread(f"it cannot be reached ({type(error).__name__})", "check the address, and that it is up") from None
+        raise Unread(f"it cannot be reached ({type(error).__name__})", "check the address, and that it is up") from None
     if 300 <= status < 400:
-        raise _unread(f"it answers with a redirect (HTTP {status}), which is not followed", "give the address redirected to")
+        raise Unread(f"it answers with a redirect (HTTP {status}), which is not followed", "give the address redirected to")
     if status != 200:
-        raise _unread(f"it answers with HTTP {status}{_told(body)}", "check the address and its access rules")
+        raise Unread(f"it answers with HTTP {status}{_told(body)}", "check the address and its access rules")
     return body
 
 
@@ -224,13 +260,9 @@ async def _response(reader: asyncio.StreamReader) -> tuple[int, bytes]:
             break  # a response without a length ends with the connection
         read += len(data)
         if read > MAX_RESPONSE_BYTES:
-            raise _unread(f"it answers with more than {MAX_RESPONSE_BYTES} bytes", "check the address")
+            raise Unread(f"it answers with more than {MAX_RESPONSE_BYTES} bytes", "check the address")
         parser.feed_data(data)
     return parser.get_status_code() if read else 0, bytes(collected.body)
-
-
-def _unread(why: str, remedy: str) -> Unanswerable:
-    return Unanswerable(_URL_FIELD, f"the server cannot be read: {why}", f"{remedy}; or send the observation itself")
 
 
 def _told(body: bytes) -> str:
@@ -246,20 +278,42 @@ def _told(body: bytes) -> str:
 
 
 def _vector(body: bytes) -> dict[str, float]:
-    """The figures of the answer by their label. Unanswerable where it is not as Prometheus answers."""
+    """The figures of the answer by their label. Unread or Unanswerable where it is not as Prometheus answers."""
     try:
         answer: Any = orjson.loads(body)
         if answer["status"] != "success" or answer["data"]["resultType"] != "vector":
             raise KeyError
         found = {each["metric"]["figure"]: float(each["value"][1]) for each in answer["data"]["result"]}
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, IndexError, AttributeError):
-        raise _unread("its answer is none of Prometheus's query API", "check the address") from None
+        raise Unread("its answer is none of Prometheus's query API", "check the address") from None
     for name, value in found.items():
         if not math.isfinite(value) or not 0 <= value <= _LARGEST:
             raise Unanswerable(
                 _FIELD, f"{shortened(str(name))} is {value}, which nothing can have been", "check the series and labels"
             )
     return found
+
+
+def _number(body: bytes) -> float:
+    """The number that the answer to an instant query holds. Unread where there is not exactly one that can be relied on."""
+    try:
+        answer: Any = orjson.loads(body)
+        data = answer["data"]
+        samples = {"scalar": lambda: [data["result"]], "vector": lambda: [each["value"] for each in data["result"]]}
+        found = [float(text) for _, text in samples[data["resultType"]]()]
+        if answer["status"] != "success":
+            raise KeyError
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
+        raise Unread("its answer is none of Prometheus's query API", "check the address") from None
+    if answer.get("warnings"):  # a part of the series may be missing
+        told = shortened(str(answer["warnings"]))
+        raise Unread(f"it answers with warnings: {told}", "have the server read all that the query selects")
+    if len(found) != 1:
+        what = f"{len(found)} series" if found else "nothing: no series that it selects has a sample of late"
+        raise Unread(f"the query yields {what}", "check its selectors, and sum over what it selects")
+    if not math.isfinite(found[0]) or not 0 <= found[0] <= _LARGEST:
+        raise Unread(f"the query yields {found[0]}, which is no amount", "check what it divides by")
+    return found[0]
 
 
 def _observation(found: Mapping[str, float], metrics: EngineMetrics, window: int) -> ServingObservation:

@@ -1,70 +1,85 @@
-"""Answers in another form than JSON: ``?format=svg``. One table says which form is which field of an answer.
+"""Answers in another form than JSON: a picture, or tables. Which RPC offers what follows from its answer, by no list.
 
-An RPC offers a form where its answer has that field; nothing is registered by hand.
+An answer with a field ``svg`` is offered as a picture; one that the client's own tables know, as CSV and as a workbook.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode
 
 from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import Message
 
-from service.api.errors import FieldViolation, MalformedRequest
+from tonnage.tabular import CSV, XLSX, TabularForm, csv_of, has_tables, workbook_of, xlsx_bytes
+from tonnage.tabular.forms import file_name
 
-#: The query parameter that asks for a form, and what it says for the usual one.
-PARAMETER: Final = "format"
-JSON: Final = "json"
+#: The largest page that a list gives: with tables all pages are put together.
+_PAGE_SIZE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """A form: its name in the URL, the media type it is sent as, and the field of the answer that holds it as text."""
+    """A form of an answer. ``body`` makes it of request and response; ``file_name`` is what a browser should call it."""
 
     name: str
     media_type: str
-    field: str
+    body: Callable[[Message, Message], bytes]
+    file_name: str = ""
+    also: tuple[str, ...] = ()
 
-    def body(self, answer: Any) -> bytes:
-        """The form of an answer, be it a message or a dataclass."""
-        text: str = getattr(answer, self.field)
-        return text.encode()
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """What is sent with it beside type and length."""
+        disposition = f'attachment; filename="{self.file_name}"'.encode()
+        return [(b"content-disposition", disposition), VARIES] if self.file_name else [VARIES]
 
 
-RENDERINGS: Final = MappingProxyType({each.name: each for each in (Rendering("svg", "image/svg+xml", "svg"),)})
+VARIES: Final = (b"vary", b"accept")
+
+
+def _by_codec(_: Message, __: Message) -> bytes:
+    raise TypeError("JSON is made by the codec")
+
+
+JSON: Final = Rendering("json", "application/json", _by_codec)
 
 
 def offered_by(answer: Descriptor) -> tuple[Rendering, ...]:
-    """The forms besides JSON that answers of this type have."""
-    return tuple(each for each in RENDERINGS.values() if each.field in answer.fields_by_name)
+    """The forms that answers of this type have, JSON first."""
+    further: list[Rendering] = []
+    if "svg" in answer.fields_by_name:
+        further.append(Rendering("svg", "image/svg+xml", lambda _, response: _picture(response)))
+    if has_tables(answer.full_name):
+        further.append(_tabular(answer, CSV, lambda _, response: csv_of(response).encode()))
+        further.append(_tabular(answer, XLSX, lambda request, response: xlsx_bytes(workbook_of(request, response))))
+    return (JSON, *further)
 
 
-def asked_for(query: bytes, offered: tuple[Rendering, ...]) -> Rendering | None:
-    """The form that a query string asks for; None for JSON, which is also what it gets that asks for nothing.
-
-    Raises:
-        MalformedRequest: the RPC has no such form, or several are asked for.
-    """
-    if PARAMETER.encode() not in query:
-        return None
-    names = [value for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True) if name == PARAMETER]
-    found = [each for each in offered if [each.name] == names]
-    if found:
-        return found[0]
-    if names in ([], [JSON]):
-        return None
-    known = ", ".join((JSON, *(each.name for each in offered)))
-    reason = "it is given more than once" if len(names) > 1 else f"this call answers in {known}"
-    raise MalformedRequest([FieldViolation(PARAMETER, reason)])
+def _picture(response: Any) -> bytes:
+    picture: str = response.svg
+    return picture.encode()
 
 
-def without_format(query: bytes) -> bytes:
-    """The query string without what asks for a form, for whoever reads the rest as fields.
+def _tabular(answer: Descriptor, form: TabularForm, body: Callable[[Message, Message], bytes]) -> Rendering:
+    return Rendering(form.name, form.media_type, body, file_name(answer.full_name, form))
 
-    >>> without_format(b"page_size=2&format=json"), without_format(b"page_size=2")
-    (b'page_size=2', b'page_size=2')
-    """
-    if PARAMETER.encode() not in query:
-        return query
-    kept = [pair for pair in parse_qsl(query.decode("latin-1"), keep_blank_values=True) if pair[0] != PARAMETER]
-    return urlencode(kept).encode()
+
+def is_paged(request: Message) -> bool:
+    """Whether it asks for a list, which is given page by page."""
+    return "page_token" in request.DESCRIPTOR.fields_by_name
+
+
+def all_pages(request: Message, ask: Callable[[Message], Message]) -> Message:
+    """The answer to a request; of a list whose page is not said, all pages as one."""
+    paged: Any = type(request)()
+    paged.CopyFrom(request)
+    if not is_paged(request) or paged.HasField("page_size") or paged.page_token:
+        return ask(request)
+    paged.page_size = _PAGE_SIZE
+    answer = ask(paged)
+    whole: Any = answer
+    while whole.next_page_token:
+        paged.page_token = whole.next_page_token
+        whole.next_page_token = ""
+        whole.MergeFrom(ask(paged))
+    return answer

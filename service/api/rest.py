@@ -5,8 +5,8 @@ hand is answered without parsing it.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -19,17 +19,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api.descriptors import descriptor_of
 from service.api.errors import FieldViolation, UnknownPath, WrongMethod, as_json, failure_of
-from service.api.http_answers import Disconnected, read_json_body, send_body, send_failure, send_json
+from service.api.http_answers import Bodies, Disconnected, send_body, send_failure, send_json
 from service.api.json_decoding import filler, loads
 from service.api.json_encoding import message_encoder
+from service.api.negotiation import asked_for, without_format
+from service.api.operations import Page
 from service.api.query_decoding import query_decoder
-from service.api.renderings import Rendering, asked_for, offered_by, without_format
+from service.api.renderings import JSON, VARIES, Rendering, all_pages, is_paged, offered_by
 from service.api.rest_stream import StreamEndpoint
 from service.api.servicers import Admission, Servicer
 from service.telemetry import UNKNOWN, RouteMetrics, Telemetry
 
-#: Name of the rendering in the in-process tier.
-FLAVOUR: Final = "json"
+#: Name of the usual form in the in-process tier.
+FLAVOUR: Final = JSON.name
 #: What is counted where the caller went away first; no status is sent then.
 _GONE: Final = 499
 #: ``{name}`` and ``{name=**}`` in a template of ``google.api.http``; the second may hold slashes.
@@ -54,7 +56,7 @@ def starlette_path(template: str) -> str:
 class RpcEndpoint:
     """An RPC over HTTP, as a bare ASGI application."""
 
-    def __init__(self, servicer: Servicer, metrics: RouteMetrics, admission: Admission, max_request_bytes: int) -> None:
+    def __init__(self, servicer: Servicer, metrics: RouteMetrics, admission: Admission, bodies: Bodies) -> None:
         self._servicer = servicer
         self._metrics = metrics
         self._admission = admission
@@ -62,8 +64,9 @@ class RpcEndpoint:
         self._asked = f"{servicer.rpc.http.method} {servicer.rpc.http.template}"
         self._encode = message_encoder(servicer.rpc.response)
         self._offered = offered_by(descriptor_of(servicer.rpc.response))
+        self._json_headers = [VARIES] if len(self._offered) > 1 else None
         if servicer.rpc.http.has_body:
-            self._input: _BodyInput | _UrlInput = _BodyInput(servicer, max_request_bytes)
+            self._input: _BodyInput | _UrlInput = _BodyInput(servicer, bodies)
         else:
             self._input = _UrlInput(servicer)
 
@@ -72,9 +75,9 @@ class RpcEndpoint:
         metrics = self._metrics
         begun = metrics.begin()
         try:
-            rendering = asked_for(scope["query_string"], self._offered)
+            rendering = asked_for(scope, self._offered)
             request = await self._input.bytes_of(scope, receive)
-            answer = self._servicer.cache.peek(self._name, FLAVOUR if rendering is None else rendering.name, request)
+            answer = self._servicer.cache.peek(self._name, rendering.name, request)
             if answer is None:
                 answer = await self._compute(request, scope, rendering)
         except Disconnected:
@@ -88,17 +91,17 @@ class RpcEndpoint:
             raise
         else:
             metrics.end(begun)
-            if rendering is None:
-                await send_json(send, answer)
+            if rendering is JSON:
+                await send_json(send, answer, headers=self._json_headers)
             else:
-                await send_body(send, answer, rendering.media_type)
+                await send_body(send, answer, rendering.media_type, headers=rendering.headers)
 
-    async def _compute(self, request: bytes, scope: Scope, rendering: Rendering | None) -> bytes:
+    async def _compute(self, request: bytes, scope: Scope, rendering: Rendering) -> bytes:
         servicer = self._servicer
         self._admission.enter("rest")
         try:
             message = None
-            if servicer.is_shared:
+            if servicer.is_shared or rendering is not JSON:
                 message, found = self._input.message_of(request, scope)
                 question = servicer.question(message, found)
             else:
@@ -107,33 +110,37 @@ class RpcEndpoint:
             if is_live:
                 question = await servicer.observed(question)
             if message is not None and not is_live:
-                response = servicer.rpc.response.FromString(await servicer.shared(message, question))
-                answer = self._encode(response) if rendering is None else rendering.body(response)
+                answer = await self._of_message(message, question, rendering)
             else:
-                result = servicer.plan(question)
-                answer = servicer.codec.write_json(result) if rendering is None else rendering.body(result)
+                answer = servicer.codec.write_json(servicer.plan(question))
         finally:
             self._admission.leave()
         if is_live:
             return answer
         # A copy: orjson leaves several times the length of what it wrote allocated behind it.
-        flavour = FLAVOUR if rendering is None else rendering.name
-        servicer.cache.store(self._name, flavour, request, bytes(memoryview(answer)))
+        servicer.cache.store(self._name, rendering.name, request, bytes(memoryview(answer)))
         return answer
+
+    async def _of_message(self, request: Message, question: Any, rendering: Rendering) -> bytes:
+        """The answer by way of its message: what Redis holds, and what other forms than JSON are made of."""
+        servicer = self._servicer
+        if not servicer.is_shared or (rendering is not JSON and is_paged(request)):
+            response = await servicer.in_turn(lambda: all_pages(request, servicer.answered))
+        else:
+            response = servicer.rpc.response.FromString(await servicer.shared(request, question))
+        if rendering is JSON:
+            return self._encode(response)
+        return await servicer.in_turn(lambda: rendering.body(request, response))
 
 
 class _BodyInput:
     """Requests whose message is the JSON body."""
 
-    def __init__(self, servicer: Servicer, max_request_bytes: int) -> None:
+    def __init__(self, servicer: Servicer, bodies: Bodies) -> None:
         self._question = servicer.question
-        self._max_request_bytes = max_request_bytes
+        self.bytes_of = bodies.read  # what tells one request from another
         self._fill = filler(servicer.rpc.request)
         self._read_quickly = servicer.codec.read_json_quickly
-
-    def bytes_of(self, scope: Scope, receive: Receive) -> Awaitable[bytes]:
-        """What tells one request from another."""
-        return read_json_body(scope, receive, self._max_request_bytes)
 
     def message_of(self, request: bytes, _: Scope) -> tuple[Message, list[FieldViolation]]:
         """The message, and what is wrong with it."""
@@ -169,62 +176,34 @@ class _UrlInput:
         return self._question(*self.message_of(request, scope))
 
 
-@dataclass(slots=True)
-class Readiness:
-    """Whether to send requests here: not before everything is loaded, and not while draining."""
+def _routes(pages: Mapping[str, Page], documents: Mapping[str, tuple[bytes, str]]) -> list[Route]:
+    def fixed(body: bytes, content_type: str) -> Page:
+        return Page(lambda _: (body, content_type, 200))
 
-    ready: bool = False
-
-
-class _Page:
-    """Something fixed to read, or computed at each reading."""
-
-    def __init__(self, render: Callable[[Request], tuple[bytes, str, int]]) -> None:
-        self._render = render
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body, content_type, status = self._render(Request(scope))
-        await send_body(send, body, content_type, status)
-
-
-def _pages(telemetry: Telemetry, readiness: Readiness, documents: Mapping[str, tuple[bytes, str]]) -> list[Route]:
-    def ready(_: Request) -> tuple[bytes, str, int]:
-        is_ready = readiness.ready
-        return (b'{"status":"ready"}' if is_ready else b'{"status":"draining"}'), "application/json", 200 if is_ready else 503
-
-    def metrics(request: Request) -> tuple[bytes, str, int]:
-        return (*telemetry.exposition(request.headers.get("accept", "")), 200)
-
-    def fixed(body: bytes, content_type: str) -> _Page:
-        return _Page(lambda _: (body, content_type, 200))
-
-    pages = {
-        "/healthz": fixed(b'{"status":"alive"}', "application/json"),
-        "/readyz": _Page(ready),
-        "/metrics": _Page(metrics),
-        **{path: fixed(*document) for path, document in documents.items()},
-    }
-    return [Route(path, page, methods=["GET"]) for path, page in pages.items()]
+    served = {**pages, **{path: fixed(*document) for path, document in documents.items()}}
+    return [Route(path, page, methods=["GET"]) for path, page in served.items()]
 
 
 def rest_app(
     servicers: Iterable[Servicer],
     telemetry: Telemetry,
     admission: Admission,
-    readiness: Readiness,
     *,
-    max_request_bytes: int,
+    pages: Mapping[str, Page],
+    bodies: Bodies,
     documents: Mapping[str, tuple[bytes, str]],
+    mounted: Mapping[str, ASGIApp] = MappingProxyType({}),
 ) -> ASGIApp:
     """The application. What has a body goes straight to its endpoint: the framework's layers cost 17 µs a request.
 
     Args:
         servicers: one per RPC.
-        telemetry: counts requests, and is exposed at ``/metrics``.
+        telemetry: counts requests.
         admission: bounds what is worked on at once.
-        readiness: what ``/readyz`` says.
-        max_request_bytes: larger bodies are refused.
+        pages: what is computed at each reading, by path.
+        bodies: reads the bodies of requests.
         documents: further fixed pages by path, each with its content type.
+        mounted: what else answers at a path, whatever the method.
     """
     app = FastAPI(title="Tonnage", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     routes = app.router.routes
@@ -232,15 +211,17 @@ def rest_app(
     for each in servicers:
         rule = each.rpc.http
         make = StreamEndpoint if each.rpc.is_streaming else RpcEndpoint
-        endpoint = make(each, telemetry.route(rule.method, rule.template), admission, max_request_bytes)
+        endpoint = make(each, telemetry.route(rule.method, rule.template), admission, bodies)
         routes.append(Route(starlette_path(rule.template), endpoint, methods=[rule.method], name=each.rpc.name))
         if rule.has_body:
             direct[rule.method, rule.template] = endpoint
-    routes.extend(_pages(telemetry, readiness, documents))
+    routes.extend(_routes(pages, documents))
     _replace_framework_answers(app, telemetry.route(UNKNOWN, UNKNOWN))
 
     async def front(scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = direct.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
+        endpoint: ASGIApp | None = None
+        if scope["type"] == "http":
+            endpoint = direct.get((scope["method"], scope["path"])) or mounted.get(scope["path"])
         await (app if endpoint is None else endpoint)(scope, receive, send)
 
     return front

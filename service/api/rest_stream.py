@@ -12,10 +12,11 @@ from typing import Any, Final, Protocol
 from starlette.types import Receive, Scope, Send
 
 from service.api.errors import Failure, as_json, failure_of
-from service.api.http_answers import Disconnected, read_json_body, send_failure
+from service.api.http_answers import Bodies, Disconnected, send_failure
 from service.api.json_decoding import filler, loads
+from service.api.negotiation import asked_for
 from service.api.servicers import Admission, Servicer
-from service.api.stream_forms import NDJSON, Form, asked_for, offered_by
+from service.api.stream_forms import NDJSON, Form, offered_by
 from service.api.streaming import encoded_parts
 from service.telemetry import RouteMetrics
 
@@ -53,11 +54,11 @@ class _Lines:
 class StreamEndpoint:
     """An RPC that streams over HTTP, as a bare ASGI application. Its request is the JSON body."""
 
-    def __init__(self, servicer: Servicer, metrics: RouteMetrics, admission: Admission, max_request_bytes: int) -> None:
+    def __init__(self, servicer: Servicer, metrics: RouteMetrics, admission: Admission, bodies: Bodies) -> None:
         self._servicer = servicer
         self._metrics = metrics
         self._admission = admission
-        self._max_request_bytes = max_request_bytes
+        self._bodies = bodies
         self._asked = f"{servicer.rpc.http.method} {servicer.rpc.http.template}"
         self._fill = filler(servicer.rpc.request)
         self._offered = offered_by(servicer.rpc.name)
@@ -68,7 +69,7 @@ class StreamEndpoint:
         begun = metrics.begin()
         try:
             form = asked_for(scope, self._offered)
-            body = await read_json_body(scope, receive, self._max_request_bytes)
+            body = await self._bodies.read(scope, receive)
             self._admission.enter("rest")
             try:
                 status = await self._answer(form, body, receive, send)
@@ -89,13 +90,14 @@ class StreamEndpoint:
     async def _answer(self, form: Form, body: bytes, receive: Receive, send: Send) -> int:
         """Sends the answer and returns the status to count; raises what went wrong before anything was sent."""
         servicer = self._servicer
-        question = servicer.question(*self._fill(loads(body)))
-        encoder: Encoder = _Lines(servicer.codec.write_json) if form is NDJSON else form.encoder()
+        message, found = self._fill(loads(body))
+        question = servicer.question(message, found)
+        encoder: Encoder = _Lines(servicer.codec.write_json) if form is NDJSON else form.encoder(message)
         gone = asyncio.ensure_future(_gone(receive))
         try:
             async with aclosing(encoded_parts(servicer, question, encoder.part)) as parts:
                 first = await anext(parts)
-                headers = [(b"content-type", form.media_type.encode()), (b"cache-control", b"no-store")]
+                headers = [(b"content-type", form.media_type.encode()), (b"cache-control", b"no-store"), *form.headers]
                 await send({"type": "http.response.start", "status": 200, "headers": headers})
                 await send({"type": "http.response.body", "body": first, "more_body": True})
                 return await self._rest(parts, encoder, gone, send)

@@ -128,6 +128,10 @@ class Servicer:
         self._planning_seconds.observe(perf_counter() - begun)
         return result
 
+    def answered(self, request: Message) -> Message:
+        """The response to a request that the schema allows."""
+        return self.codec.write(self.plan(self.question(request)))
+
     async def in_turn(self, work: Callable[[], T]) -> T:
         """Runs the work on the planning thread, after what waits for it already."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)

@@ -50,6 +50,8 @@ COST_CLASSES: Final[Mapping[str, CostClass]] = MappingProxyType(
         "DrawRoofline": CostClass.SEARCH,
         # Up to fifty claims, each held against every basis of a family of accelerators: 0.5 to 5 ms a claim.
         "AuditClaim": CostClass.SEARCH,
+        # Up to two hundred lines, each with some claims.
+        "AuditQuote": CostClass.SEARCH,
     }
 )
 

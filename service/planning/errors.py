@@ -56,3 +56,11 @@ class TooLarge(PlanningError):
         self.field = field
         self.limit = limit
         self.remedy = remedy
+
+
+class Undecided(PlanningError):
+    """A choice was asked for and none can be made with good reason: whoever asked chooses as if nobody had been asked."""
+
+
+class OutOfTime(PlanningError):
+    """The answer would come later than its asker waits for it."""

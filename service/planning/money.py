@@ -62,6 +62,8 @@ class Price:
     source: str = ""
     note: str = ""
     num_devices: int | None = None
+    source_url: str = ""
+    is_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,9 @@ from service.planning.listing import (
 from service.planning.model import find_model
 from service.planning.node_fit import fit_node
 from service.planning.price_listing import ListPricesRequest, ListPricesResponse, list_prices
+from service.planning.quotes.audit import audit_quote
+from service.planning.quotes.requests import AuditQuoteRequest
+from service.planning.quotes.results import AuditQuoteResponse
 from service.planning.requests import (
     ComputeUtilizationRequest,
     EstimateDecodeRequest,
@@ -187,3 +190,7 @@ class Planner:
     def audit_claim(self, request: AuditClaimRequest) -> AuditClaimResponse:
         """Claims, each with its verdict."""
         return audit_claim(self.catalogue, request)
+
+    def audit_quote(self, request: AuditQuoteRequest) -> AuditQuoteResponse:
+        """An offer, each line audited and normalised."""
+        return audit_quote(self.catalogue, request)

@@ -65,7 +65,7 @@ def _read_price(place: str, price: Price, rows: PriceRows) -> None:
     rows.currency(place, "currency", price.currency)
     rows.date(place, "date", price.date)
     rows.amount(place, "amount_per_hour", price.amount_per_hour)
-    for name in ("node_type", "accelerator", "region", "provider", "source", "note"):
+    for name in ("node_type", "accelerator", "region", "provider", "source", "source_url", "note"):
         rows.text(place, name, getattr(price, name))
     if not (price.node_type or price.accelerator):
         rows.refuse(place, "", "must say of what: a node_type or an accelerator")
@@ -74,4 +74,4 @@ def _read_price(place: str, price: Price, rows: PriceRows) -> None:
     if (basis is PriceBasis.PER_NODE) != bool(price.node_type):
         named = shown(price.node_type or price.accelerator)
         rows.refuse(place, "basis", f"{basis} does not go with {named}", "PER_NODE goes with a node_type, all else without one")
-    rows.add(f"prices[{place}]", replace(price, basis=basis, num_devices=None))
+    rows.add(f"prices[{place}]", replace(price, basis=basis, num_devices=None, is_own=True))

@@ -90,6 +90,7 @@ def _price(each: PublishedPrice, many: PublishedPrices, catalogue: entries.Catal
         date=each.date or "",
         provider=many.provider,
         source=", ".join(catalogue.sources[source].title for source in figure.sources),
+        source_url=next((url for source in figure.sources if (url := catalogue.sources[source].url)), ""),
         note=_note(many.notes, figure.note, many.undated),
         num_devices=node.num_devices if node else None,
     )

@@ -199,7 +199,7 @@ class PriceBook:
 
     def _quote(self, offer: Offer, wanted: Wanted, num_devices: int | None, apply: Apply) -> Quote:
         """The offer in the wanted currency, per node and per device; without ``num_devices`` per device alone."""
-        price, amount = offer.price, offer.price.amount_per_hour
+        price, amount = replace(offer.price, is_own=offer.is_own), offer.price.amount_per_hour
         rate = self.exchange.rate(price.currency, wanted.currency) if wanted.currency else None
         if rate is not None:
             amount = apply(converted_amount, amount=amount, exchange_rate=rate.rate)

@@ -20,7 +20,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 
 from service.api import examples
 from service.api.schema import SERVICES
-from service.main import serving
+from service.assembly import serving
 from service.settings import Settings
 from tests.api.asking import BY_NAME, Doors, message_of, refusal_in, refusal_of
 from tests.service_process import RunningService, running_service

@@ -285,7 +285,7 @@ async def test_what_fails_after_the_first_part_is_raised_there() -> None:
 async def test_what_fails_after_the_first_part_ends_the_call_with_its_status() -> None:
     telemetry = Telemetry(version="test")
     name = "tonnage.v1.SweepService"
-    handle = stream_handler(Breaking(), telemetry.rpc(f"/{name}/RunSweep"), Admission(1, telemetry.shed))  # type: ignore[arg-type]
+    handle = stream_handler(Breaking(), telemetry.rpc(f"/{name}/RunSweep"), Admission(1, telemetry.shed), None)  # type: ignore[arg-type]
     server = grpc.aio.server()
     methods = {"RunSweep": grpc.unary_stream_rpc_method_handler(handle)}
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name, methods)])

@@ -9,7 +9,16 @@ import pytest
 from service.api import errors
 from service.api.errors import TABLE, DoorError, as_json, as_status, failure_of
 from service.planning import errors as planning_errors
-from service.planning.errors import InvalidRequest, NotFound, PlanningError, TooLarge, Unanswerable, Violation
+from service.planning.errors import (
+    InvalidRequest,
+    NotFound,
+    OutOfTime,
+    PlanningError,
+    TooLarge,
+    Unanswerable,
+    Undecided,
+    Violation,
+)
 
 CODE = grpc.StatusCode
 
@@ -20,14 +29,22 @@ EXPECTED = [
     (errors.Unreadable("the body is not JSON"), CODE.INVALID_ARGUMENT, 400, "UNREADABLE_REQUEST"),
     (NotFound("model.name", "model", "x", ("y", "z")), CODE.NOT_FOUND, 404, "NAME_NOT_FOUND"),
     (Unanswerable("accelerator.name", "it has no fp4 peak", "choose bf16"), CODE.FAILED_PRECONDITION, 400, "FIGURE_MISSING"),
+    (Undecided("no pod fits any option"), CODE.FAILED_PRECONDITION, 400, "UNDECIDED"),
+    (OutOfTime("300 options took too long"), CODE.DEADLINE_EXCEEDED, 504, "OUT_OF_TIME"),
     (TooLarge("max_num_nodes", "3000 shapes", 2000, "allow fewer"), CODE.RESOURCE_EXHAUSTED, 429, "TOO_LARGE"),
     (errors.TooManyInFlight(256), CODE.RESOURCE_EXHAUSTED, 429, "TOO_MANY_REQUESTS"),
+    (errors.Unavailable("the demand is not known"), CODE.UNAVAILABLE, 503, "UNAVAILABLE"),
     (errors.CallerLimited("buyer asks more than 5 requests per second", 2), CODE.RESOURCE_EXHAUSTED, 429, "CALLER_LIMITED"),
     (errors.Unauthenticated("no credentials"), CODE.UNAUTHENTICATED, 401, "UNAUTHENTICATED"),
     (errors.PermissionDenied("buyer", "plan", ["read"]), CODE.PERMISSION_DENIED, 403, "PERMISSION_DENIED"),
     (errors.BodyTooLarge(4096), CODE.RESOURCE_EXHAUSTED, 413, "BODY_TOO_LARGE"),
     (errors.UnsupportedContentType("text/plain"), CODE.INVALID_ARGUMENT, 415, "UNSUPPORTED_CONTENT_TYPE"),
+    (errors.NotAcceptable("text/html", ["application/json"]), CODE.INVALID_ARGUMENT, 406, "NOT_ACCEPTABLE"),
+    (errors.UnsupportedContentEncoding("gzip"), CODE.INVALID_ARGUMENT, 415, "UNSUPPORTED_CONTENT_ENCODING"),
+    (errors.TooManyPending(4096), CODE.RESOURCE_EXHAUSTED, 429, "TOO_MANY_PENDING_BODIES"),
     (errors.UnknownPath("/v9"), CODE.UNIMPLEMENTED, 404, "UNKNOWN_PATH"),
+    (errors.ForeignHost("evil.example"), CODE.PERMISSION_DENIED, 421, "FOREIGN_HOST"),
+    (errors.ForeignOrigin("http://evil.example"), CODE.PERMISSION_DENIED, 403, "FOREIGN_ORIGIN"),
     (errors.WrongMethod("PUT", "/v1/models", ["GET"]), CODE.UNIMPLEMENTED, 405, "METHOD_NOT_ALLOWED"),
 ]
 

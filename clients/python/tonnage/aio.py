@@ -166,4 +166,5 @@ class AsyncClient:
     analyze_fusion = _call(methods.ANALYZE_FUSION)
     draw_roofline = _call(methods.DRAW_ROOFLINE)
     audit_claim = _call(methods.AUDIT_CLAIM)
+    audit_quote = _call(methods.AUDIT_QUOTE)
     run_sweep = _sweep(methods.RUN_SWEEP)

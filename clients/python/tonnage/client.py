@@ -23,6 +23,11 @@ class Pager(Generic[PageRequestT, PageT, EntryT]):
         self._request = request
 
     @property
+    def request(self) -> PageRequestT:
+        """What is asked for."""
+        return self._request
+
+    @property
     def pages(self) -> Iterator[PageT]:
         """The response messages, one a page."""
         request: PageRequestT | None = self._request
@@ -147,4 +152,5 @@ class Client:
     analyze_fusion = _call(methods.ANALYZE_FUSION)
     draw_roofline = _call(methods.DRAW_ROOFLINE)
     audit_claim = _call(methods.AUDIT_CLAIM)
+    audit_quote = _call(methods.AUDIT_QUOTE)
     run_sweep = _sweep(methods.RUN_SWEEP)

@@ -8,7 +8,16 @@ from typing import Generic, ParamSpec, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 
-from tonnage import claim_requests, fleet_requests, kernel_requests, price_requests, requests, serving_requests, sweep_requests
+from tonnage import (
+    claim_requests,
+    fleet_requests,
+    kernel_requests,
+    price_requests,
+    quote_requests,
+    requests,
+    serving_requests,
+    sweep_requests,
+)
 from tonnage.v1 import capacity_service_pb2 as capacity
 from tonnage.v1 import catalogue_service_pb2 as catalogue
 from tonnage.v1 import claim_service_pb2 as claim
@@ -205,4 +214,10 @@ AUDIT_CLAIM = Method(
     claim_requests.audit_claim,
     claim.AuditClaimRequest,
     claim.AuditClaimResponse,
+)
+AUDIT_QUOTE = Method(
+    "/tonnage.v1.ClaimService/AuditQuote",
+    quote_requests.audit_quote,
+    claim.AuditQuoteRequest,
+    claim.AuditQuoteResponse,
 )

@@ -3,7 +3,7 @@
 Takes the messages, or whatever has the same fields: the service writes its own CSV with it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from tonnage.tables import Ready, csv_text, text_cell
@@ -44,6 +44,10 @@ class Cells:
         """Names of limits."""
         return Ready(map(Limit.Name, column))
 
+    def printed(self, value: Value) -> str:
+        """A value of an axis."""
+        return text_cell(value) if isinstance(value, str) else repr(value)
+
     def chosen(self, cells: Sequence[str], places: Any) -> Ready:
         """For each place the cell that stands there."""
         return Ready(cells[place] for place in places)
@@ -72,9 +76,7 @@ class SweepTable:
                 "output_tokens": [each.output_tokens for each in start.lengths],
             }
         self._printed = {
-            name: [text_cell(value) if isinstance(value, str) else repr(value) for value in values]
-            for axis in self._axes.values()
-            for name, values in axis.items()
+            name: list(map(self._cells.printed, values)) for axis in self._axes.values() for name, values in axis.items()
         }
 
     @property
@@ -115,10 +117,15 @@ class SweepTable:
     def csv_rows(self, chunk: Any) -> str:
         """A row for each plan that was skipped, with its reason, then a row for each point."""
         skipped = "".join(map(self._csv_skipped, chunk.skipped))
+        made = self.printed_columns(chunk)
+        return skipped + csv_text([*made, Ready([""] * len(made[0]))]) if made else skipped
+
+    def printed_columns(self, chunk: Any) -> list[Ready]:
+        """The columns of a chunk, printed; none where all of it was skipped."""
         points = self.points(chunk)
-        if points is None:
-            return skipped
         made: list[Ready] = []
+        if points is None:
+            return made
         for field in self._fields:
             column = getattr(points, field)
             if field in self._axes:
@@ -127,26 +134,36 @@ class SweepTable:
                 made.append(self._cells.flags(column))
             else:
                 made.append((self._cells.limits if field == "binding_limit" else self._cells.numbers)(column))
-        return skipped + csv_text([*made, Ready([""] * len(made[0]))])
+        return made
 
     def csv_end(self, end: Any) -> str:
         """A row that says what is missing; nothing where the sweep is complete."""
+        note = self.end_note(end)
+        return self.csv_note(note) if note else ""
+
+    def end_note(self, end: Any) -> str:
+        """What is missing; empty where the sweep is complete."""
         if end.is_complete:
             return ""
         done = end.num_answered + end.num_skipped
-        return self.csv_note(f"incomplete: {done:.0f} of {end.num_points:.0f} points, then the time was up")
+        return f"incomplete: {done:.0f} of {end.num_points:.0f} points, then the time was up"
 
     def csv_note(self, text: str) -> str:
         """A row that holds nothing but a note."""
         return csv_text([*([""] for _ in self.names), [text]])
 
     def _csv_skipped(self, skipped: Any) -> str:
+        named, note = self.skipped_row(skipped)
+        return csv_text([*([value] for value in named.values()), [note]])
+
+    def skipped_row(self, skipped: Any) -> tuple[dict[str, Value | None], str]:
+        """The axes of what was skipped, as far as it has one value of them, and why."""
         # An enumeration's member is its name already; a message has a number.
         reason = skipped.reason if isinstance(skipped.reason, str) else SkippedPoints.Reason.Name(skipped.reason)
         note = f"skipped {skipped.num_points:.0f} points, {reason}: {skipped.description}"
-        named: dict[str, Iterable[Value]] = {}
+        named: dict[str, Value | None] = {}
         for field in self._fields:
             for name, values in self._axes.get(field, {field: []}).items():
                 place = getattr(skipped, field, None)
-                named[name] = [] if place is None else [values[place]]
-        return csv_text([*(list(cell) or [""] for cell in named.values()), [note]])
+                named[name] = None if place is None else values[place]
+        return named, note

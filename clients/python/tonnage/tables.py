@@ -12,7 +12,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 Cell: TypeAlias = str | float | bool | date | None
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _QUOTED = frozenset(',"\r\n')
 
 
@@ -43,9 +43,18 @@ def text_cell(text: str) -> str:
 
     What begins like a formula gets an apostrophe before it, which spreadsheets show as text: a name must not be executed.
     """
-    if text.startswith(_FORMULA_STARTS):
+    if is_like_formula(text):
         text = f"'{text}"
     return text if _QUOTED.isdisjoint(text) else '"{}"'.format(text.replace('"', '""'))
+
+
+def is_like_formula(text: str) -> bool:
+    """Whether a spreadsheet could take a text for a formula; blanks before it are no protection.
+
+    >>> [is_like_formula(text) for text in ("=1+1", " @SUM(A1)", "-2", "H100 - 8 GPUs", "")]
+    [True, True, True, False, False]
+    """
+    return text.startswith(_FORMULA_STARTS) or text.lstrip().startswith(_FORMULA_STARTS)
 
 
 def _cells(column: Sequence[Cell]) -> Iterable[str]:

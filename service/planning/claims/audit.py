@@ -48,11 +48,12 @@ def audit_claim(catalogue: Catalogue, request: AuditClaimRequest) -> AuditClaimR
     audited = []
     for claim in claims:
         looked_up += not claim.names
-        audited.append(_audited(evidence, claim, names if looked_up <= _MAX_NEAREST_LOOKUPS else None))
+        audited.append(judged(evidence, claim, names if looked_up <= _MAX_NEAREST_LOOKUPS else None))
     return AuditClaimResponse(tuple(audited), catalogue.revision)
 
 
-def _audited(evidence: Evidence, claim: Claim, names: Names | None) -> AuditedClaim:
+def judged(evidence: Evidence, claim: Claim, names: Names | None = None) -> AuditedClaim:
+    """A claim with its verdict; ``names`` are where to look up what is nearest to an unknown subject."""
     if not claim.names:
         return _unknown_subject(evidence, claim, names)
     if claim.quantity is Quantity.MADE_IN:

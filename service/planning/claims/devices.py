@@ -28,7 +28,7 @@ def judge_device(evidence: Evidence, claim: Claim) -> AuditedClaim:
     amount = claim.amount
     assert amount is not None
     every = [each for each in candidates(evidence.catalogue, claim) if not _is_coincidence(each)]
-    found, remark = _equal(every, amount)
+    found, remark = _equal(every, amount, {_family(each) for each in subjects(evidence.catalogue, claim)})
     like = _like_for_like(evidence, claim, found)
     if not found:
         return _none_equal(evidence, claim, every, like)
@@ -53,15 +53,25 @@ def _is_coincidence(candidate: Candidate) -> bool:
     return len(far) > 1 or bool(far and kinds & _COUNTED)
 
 
-def _equal(every: Sequence[Candidate], amount: Amount) -> tuple[list[Candidate], str]:
+def _family(accelerator: Accelerator) -> str:
+    return accelerator.name.partition("-")[0]
+
+
+def _equal(every: Sequence[Candidate], amount: Amount, families: set[str]) -> tuple[list[Candidate], str]:
     """The candidates that the plain reading of the number equals, likeliest first; where none does, another reading."""
     for value in amount.values:
         alone = replace(amount, values=(value,))
         found = [each for each in every if equals(alone, each.value)[0]]
         if found:
-            # Of equally likely ones the nearest; where that is a draw, as candidates came: the named SKU first.
+            # Of equally likely ones those of the named family, of these the nearest; where that is a draw, as candidates came:
+            # the named SKU first.
             return sorted(
-                found, key=lambda each: (round(each.weight, 6), round(abs(each.value / value.value - 1), 4))
+                found,
+                key=lambda each: (
+                    round(each.weight, 6),
+                    _family(each.accelerator) not in families,
+                    round(abs(each.value / value.value - 1), 4),
+                ),
             ), value.remark
     return [], ""
 

@@ -15,9 +15,11 @@ from service.formulas.serving import queue_seconds
 from service.planning.fleet.demand import MID, Kind, Mix
 from service.planning.fleet.results import FleetLimit
 from service.planning.pick import ARRAYS
+from service.planning.requests import EngineSpec, ModelSpec
+from service.planning.serving.estimate import Deployment, ServingEstimator
 from service.planning.serving.load import FULL_RATIO, SQUARED_VARIATION, as_met, waits_of
 from service.planning.serving.places import Places
-from service.planning.serving.steady import Steady, Traffic, steady
+from service.planning.serving.steady import TOKENS_PER_PASS, Steady, Traffic, steady
 from service.planning.serving.step import prefill
 from service.planning.serving.waiting import Waits, first_quantile, token_quantile
 from service.planning.serving.work import ServingWork
@@ -213,3 +215,22 @@ def mean_context(mix: Mix) -> float:
 def certainty_of(spreads: Spreads, is_cautious: bool) -> tuple[float, float]:
     """What times are multiplied by: nothing, or the upper ends of the calibration's ranges."""
     return (spreads.first_token.p90, spreads.inter_token.p90) if is_cautious else (1.0, 1.0)
+
+
+def replica_curve(
+    serving: ServingEstimator,
+    deployed: Deployment,
+    model: ModelSpec,
+    engine: EngineSpec,
+    mix: Mix,
+    held: Places,
+    *,
+    is_cautious: bool,
+) -> Curve:
+    """The curve of a deployment that is calibrated and fits. ``is_cautious``: by the upper ends of the calibration's ranges."""
+    assert deployed.generation is not None
+    by = serving.parameters(deployed.generation, deployed.calibration, engine.version)
+    familiar = serving.is_familiar(model, deployed)
+    spreads = deployed.generation.familiar if familiar else deployed.generation.unfamiliar
+    per_pass = float(engine.max_num_batched_tokens or TOKENS_PER_PASS)
+    return Curve(deployed.work, by, mix, held, certainty_of(spreads, is_cautious), per_pass)

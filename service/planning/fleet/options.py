@@ -7,7 +7,7 @@ from typing import Final
 
 from service.planning.errors import InvalidRequest, TooLarge, Unanswerable
 from service.planning.fleet.candidates import Hardware, engines, hardware, refuse_too_many, shapes
-from service.planning.fleet.curve import Curve, certainty_of, mean_context
+from service.planning.fleet.curve import Curve, mean_context, replica_curve
 from service.planning.fleet.demand import HIGH, Mix
 from service.planning.fleet.disaggregation import disaggregated
 from service.planning.fleet.pools import Way, aggregated, apart, num_units
@@ -17,7 +17,6 @@ from service.planning.fleet.sizing import Capability, Miss, largest_rate
 from service.planning.requests import AcceleratorSpec, EngineSpec, Parallelism
 from service.planning.serving.estimate import Deployment, ServingEstimator, unanswerable
 from service.planning.serving.places import asked_places
-from service.planning.serving.steady import TOKENS_PER_PASS
 
 #: Seconds that one plan may take; what is not done then is refused, not left out.
 TIME_BUDGET_SECONDS: Final = 30.0
@@ -183,12 +182,8 @@ class Options:
         assert deployed.generation is not None
         title = deployed.plan.device.title
         self._note(taken, *(note for note in deployed.notes if title not in note))  # GetAccelerator tells what is of one device
-        by = self.serving.parameters(deployed.generation, deployed.calibration, engine.version)
-        familiar = self.serving.is_familiar(self.request.model, deployed)
-        spreads = deployed.generation.familiar if familiar else deployed.generation.unfamiliar
-        certainty = certainty_of(spreads, self.request.certainty is Certainty.CAUTIOUS)
-        per_pass = float(engine.max_num_batched_tokens or TOKENS_PER_PASS)
-        return Curve(deployed.work, by, mix, held, certainty, per_pass)
+        is_cautious = self.request.certainty is Certainty.CAUTIOUS
+        return replica_curve(self.serving, deployed, self.request.model, engine, mix, held, is_cautious=is_cautious)
 
     def _note(self, *notes: str) -> None:
         self.assumptions += [note for note in notes if note not in self.assumptions]

@@ -24,6 +24,11 @@ _EXACT: Final = 1e-9
 _MOST_COMBINATIONS: Final = 4096
 
 
+def replicas_for(requests_per_second: float, each_per_second: float) -> int:
+    """Whole replicas that carry a rate, each its part; what rounding adds to a whole number makes no further one."""
+    return math.ceil(requests_per_second / each_per_second - _EXACT)
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
     """Replicas of one shape for one mix. ``rate``: requests per second that one of them carries at most."""
@@ -38,7 +43,7 @@ class Pool:
 
     def replicas(self, at: int, headroom: float) -> int:
         """Replicas that carry one of the three demands with its headroom."""
-        return max(1, math.ceil(self.mix.rates[at] * (1 + headroom) / self.rate - _EXACT))
+        return max(1, replicas_for(self.mix.rates[at] * (1 + headroom), self.rate))
 
 
 @dataclass(frozen=True, slots=True)

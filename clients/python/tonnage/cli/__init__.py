@@ -20,6 +20,7 @@ from tonnage.cli.nodes import nodes
 from tonnage.cli.occupancy import occupancy
 from tonnage.cli.plan import plan
 from tonnage.cli.prices import prices
+from tonnage.cli.quote import quote
 from tonnage.cli.serving import serving
 from tonnage.cli.sweep import sweep
 
@@ -45,6 +46,7 @@ for _command in (
     nodes,
     prices,
     claim,
+    quote,
     occupancy,
     memory_access,
     fusion,

@@ -9,18 +9,23 @@ from rich.text import Text
 from tonnage.cli import catalogue, figures, layout, options
 from tonnage.cli.quantities import rate
 from tonnage.cli.session import Session
-from tonnage.v1.catalogue_service_pb2 import Accelerator, GetAcceleratorResponse, ListAcceleratorsResponse
+from tonnage.v1.catalogue_service_pb2 import (
+    Accelerator,
+    GetAcceleratorResponse,
+    ListAcceleratorsRequest,
+    ListAcceleratorsResponse,
+)
 
 _LISTED_PEAKS = ("bf16", "fp8", "fp4")
 
 
 @click.command(epilog=options.examples("tonnage accelerators", "tonnage accelerators show h100-sxm"))
 @catalogue.with_name
-@options.with_session
+@options.with_tabular_session
 def accelerators(name: str | None, session: Session) -> None:
     """List accelerators, or show the data sheet of one."""
     if name is None:
-        session.show(session.ask(lambda client: catalogue.whole(client.list_accelerators())), _list)
+        session.show(session.ask(lambda client: catalogue.whole(client.list_accelerators())), _list, ListAcceleratorsRequest())
     else:
         session.show(session.ask(lambda client: client.get_accelerator(name)), _sheet)
 

@@ -10,7 +10,9 @@ from tonnage.cli import layout, options
 from tonnage.cli.engine_options import engine_spec
 from tonnage.cli.quantities import byte_count, count, duration, rate, significant
 from tonnage.cli.session import Session
-from tonnage.v1.fleet_service_pb2 import CompareAcceleratorsResponse, ComparedAccelerator
+from tonnage.client import Client
+from tonnage.fleet_requests import compare_accelerators
+from tonnage.v1.fleet_service_pb2 import CompareAcceleratorsRequest, CompareAcceleratorsResponse, ComparedAccelerator
 
 
 @click.command(
@@ -30,7 +32,7 @@ from tonnage.v1.fleet_service_pb2 import CompareAcceleratorsResponse, ComparedAc
 @click.option("--term", type=click.Choice(["on-demand", "spot", "one-year", "three-years"]), help="[default: on-demand]")
 @click.option("--region", metavar="NAME", help="Region of the prices.")
 @click.option("--currency", metavar="CODE", help="[default: USD]")
-@options.with_session
+@options.with_tabular_session
 def compare(
     model: str,
     accelerators: tuple[str, ...],
@@ -44,7 +46,12 @@ def compare(
     name, _, version = (engine or "").partition("==")
     spec = engine_spec(name.strip(), version.strip() or None, {}) if name else None
     asked = {**split.given(), **formats.given(), **rest, "engine": spec}
-    answer = session.ask(lambda client: client.compare_accelerators(model=model, accelerators=accelerators, **asked))
+
+    def question(client: Client) -> tuple[CompareAcceleratorsRequest, CompareAcceleratorsResponse]:
+        request = compare_accelerators(model=model, accelerators=accelerators, **asked)
+        return request, client.compare_accelerators(request)
+
+    request, answer = session.ask(question)
 
     def draw(console: Console, drawn: CompareAcceleratorsResponse) -> None:
         layout.title(console, model, ", ".join(accelerators), str(split), str(formats))
@@ -54,7 +61,7 @@ def compare(
         layout.sentences(console, "Notes", notes)
         layout.footing(console, drawn.assumptions, drawn.catalogue_revision)
 
-    session.show(answer, draw)
+    session.show(answer, draw, request)
 
 
 def _side_by_side(answer: CompareAcceleratorsResponse) -> Table:

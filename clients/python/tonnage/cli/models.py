@@ -8,16 +8,16 @@ from rich.text import Text
 from tonnage.cli import catalogue, figures, layout, options
 from tonnage.cli.quantities import byte_count, large_count
 from tonnage.cli.session import Session
-from tonnage.v1.catalogue_service_pb2 import GetModelResponse, ListModelsResponse, Model
+from tonnage.v1.catalogue_service_pb2 import GetModelResponse, ListModelsRequest, ListModelsResponse, Model
 
 
 @click.command(epilog=options.examples("tonnage models", "tonnage models show llama-3.1-70b"))
 @catalogue.with_name
-@options.with_session
+@options.with_tabular_session
 def models(name: str | None, session: Session) -> None:
     """List models, or show one."""
     if name is None:
-        session.show(session.ask(lambda client: catalogue.whole(client.list_models())), _list)
+        session.show(session.ask(lambda client: catalogue.whole(client.list_models())), _list, ListModelsRequest())
     else:
         session.show(session.ask(lambda client: client.get_model(name)), _sheet)
 

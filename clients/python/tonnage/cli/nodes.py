@@ -6,16 +6,16 @@ from rich.text import Text
 
 from tonnage.cli import catalogue, figures, layout, options
 from tonnage.cli.session import Session
-from tonnage.v1.catalogue_service_pb2 import GetNodeTypeResponse, ListNodeTypesResponse, NodeType
+from tonnage.v1.catalogue_service_pb2 import GetNodeTypeResponse, ListNodeTypesRequest, ListNodeTypesResponse, NodeType
 
 
 @click.command(epilog=options.examples("tonnage nodes", "tonnage nodes show dgx-h100"))
 @catalogue.with_name
-@options.with_session
+@options.with_tabular_session
 def nodes(name: str | None, session: Session) -> None:
     """List node types, or show one."""
     if name is None:
-        session.show(session.ask(lambda client: catalogue.whole(client.list_node_types())), _list)
+        session.show(session.ask(lambda client: catalogue.whole(client.list_node_types())), _list, ListNodeTypesRequest())
     else:
         session.show(session.ask(lambda client: client.get_node_type(name)), _sheet)
 

@@ -10,6 +10,7 @@ import click
 
 from tonnage.channel import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tonnage.cli.session import Session
+from tonnage.tabular import FORMS
 
 Command: TypeAlias = Callable[..., None]
 Decorator: TypeAlias = Callable[[Command], Command]
@@ -72,9 +73,15 @@ class Formats(_Group):
         return ", ".join(f"{name} {number_format}" for name, number_format in kept.items() if number_format)
 
 
-with_session = grouped(
-    "session",
-    Session,
+def _session(server: str, timeout: float, as_json: bool) -> Session:
+    return Session(server, timeout, as_json)
+
+
+def _tabular_session(server: str, timeout: float, as_json: bool, form: str | None) -> Session:
+    return Session(server, timeout, as_json or form == "json", "" if as_json or form in {None, "json"} else str(form))
+
+
+_SESSION = (
     click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, with the keys of the REST API."),
     click.option(
         "--server",
@@ -93,6 +100,18 @@ with_session = grouped(
         show_default=True,
         help="How long to wait for the answer.",
     ),
+)
+with_session = grouped("session", _session, *_SESSION)
+with_tabular_session = grouped(
+    "session",
+    _tabular_session,
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(["json", *(each.name for each in FORMS)]),
+        help="Print the answer in this form: a table for spreadsheets, or JSON.",
+    ),
+    *_SESSION,
 )
 
 with_split = grouped(

@@ -15,7 +15,16 @@ from tonnage.cli.exits import Exit
 from tonnage.cli.options import grouped
 from tonnage.cli.quantities import count, duration, percent, significant, words
 from tonnage.cli.session import Session
-from tonnage.v1.fleet_service_pb2 import FleetExcuse, FleetPlan, FleetPool, LeastRegret, PlanFleetResponse
+from tonnage.client import Client
+from tonnage.fleet_requests import plan_fleet
+from tonnage.v1.fleet_service_pb2 import (
+    FleetExcuse,
+    FleetPlan,
+    FleetPool,
+    LeastRegret,
+    PlanFleetRequest,
+    PlanFleetResponse,
+)
 from tonnage.v1.model_pb2 import Parallelism
 
 _SHOWN_EXCUSES = 12
@@ -77,6 +86,7 @@ _with_demand = grouped(
         "tonnage plan llama-3.1-70b --rate 10 --isl 2000 --osl 500 --ttft 1 --tpot 0.05",
         "tonnage plan llama-3.1-70b --rate 5:10:20 --ttft 1 --tpot 0.05 --node aws-p5.48xlarge --node aws-p4d.24xlarge",
         "tonnage plan gpt-oss-120b --rate 20 --tpot 0.03 --accelerator h200-sxm --accelerator b200 --engine sglang --json",
+        "tonnage plan llama-3.1-70b --rate 10 --ttft 1 --format xlsx > fleet.xlsx",
     )
 )
 @click.argument("model", metavar="MODEL")
@@ -95,7 +105,7 @@ _with_demand = grouped(
 @click.option("--currency", metavar="CODE", help="[default: USD]")
 @click.option("--max-plans", type=int, metavar="N", default=10, show_default=True, help="Plans to show.")
 @options.memory_utilization_ratio
-@options.with_session
+@options.with_tabular_session
 def plan(
     model: str,
     demand: DemandOptions,
@@ -107,13 +117,18 @@ def plan(
     """Plan the fleet that carries a demand for MODEL within a service level, at the least cost."""
     specs = [engine_spec(name.strip(), version.strip() or None, {}) for name, _, version in map(_parted, engines)]
     asked = {**demand.given(), **formats.given(), **rest, "engines": specs}
-    answer = session.ask(lambda client: client.plan_fleet(model=model, **asked))
+
+    def question(client: Client) -> tuple[PlanFleetRequest, PlanFleetResponse]:
+        request = plan_fleet(model=model, **asked)
+        return request, client.plan_fleet(request)
+
+    request, answer = session.ask(question)
 
     def draw(console: Console, drawn: PlanFleetResponse) -> None:
         layout.title(console, model, str(demand), _level(demand), str(formats))
         _draw(console, drawn)
 
-    session.show(answer, draw)
+    session.show(answer, draw, request)
     if not answer.plans:
         raise SystemExit(Exit.DOES_NOT_FIT)
 

@@ -7,7 +7,8 @@ from rich.table import Table
 from tonnage.cli import catalogue, layout, options
 from tonnage.cli.quantities import significant
 from tonnage.cli.session import Session
-from tonnage.v1.catalogue_service_pb2 import ListPricesResponse
+from tonnage.client import Client
+from tonnage.v1.catalogue_service_pb2 import ListPricesRequest, ListPricesResponse
 from tonnage.v1.price_pb2 import Price
 
 _TERMS = {number: name.lower().replace("_", "-") for name, number in Price.Term.items() if number}
@@ -20,15 +21,16 @@ _TERMS = {number: name.lower().replace("_", "-") for name, number in Price.Term.
 @click.option("--accelerator", metavar="NAME", help="Only prices of this accelerator and of nodes that hold it.")
 @click.option("--term", type=click.Choice(sorted(_TERMS.values())), help="Only prices for this term.")
 @click.option("--region", metavar="NAME", help="Only prices in this region.")
-@options.with_session
+@options.with_tabular_session
 def prices(node_type: str | None, accelerator: str | None, term: str | None, region: str | None, session: Session) -> None:
     """List published prices per hour, with their date and source."""
-    answer = session.ask(
-        lambda client: catalogue.whole(
-            client.list_prices(node_type=node_type, accelerator=accelerator, term=term, region=region)
-        )
-    )
-    session.show(answer, _list)
+
+    def question(client: Client) -> tuple[ListPricesRequest, ListPricesResponse]:
+        pager = client.list_prices(node_type=node_type, accelerator=accelerator, term=term, region=region)
+        return pager.request, catalogue.whole(pager)
+
+    request, answer = session.ask(question)
+    session.show(answer, _list, request)
 
 
 def _list(console: Console, answer: ListPricesResponse) -> None:

@@ -14,6 +14,7 @@ from tonnage.cli.exits import refuse
 from tonnage.cli.rest_json import rest_json
 from tonnage.client import Client
 from tonnage.errors import TonnageError
+from tonnage.tabular import CSV, XLSX, csv_of, workbook_of, xlsx_bytes
 
 _T = TypeVar("_T")
 _AnswerT = TypeVar("_AnswerT", bound=Message)
@@ -28,6 +29,8 @@ class Session:
     server: str
     timeout: float
     as_json: bool
+    form: str = ""
+    """The form of a table, where one is asked for: "csv" or "xlsx"."""
 
     def ask(self, question: Callable[[Client], _T]) -> _T:
         """The answer. Where there is none, says why and ends the program."""
@@ -37,8 +40,11 @@ class Session:
             except TonnageError as error:
                 refuse(error, self.server, self.timeout, self.as_json)
 
-    def show(self, answer: _AnswerT, draw: Callable[[Console, _AnswerT], None]) -> None:
-        """Prints the answer: as JSON where asked for, else as ``draw`` draws it."""
+    def show(self, answer: _AnswerT, draw: Callable[[Console, _AnswerT], None], request: Message | None = None) -> None:
+        """Prints the answer: as JSON or, where its request is given too, as a table where asked for, else as it is drawn."""
+        if self.form and request is not None:
+            click.echo(self._table(request, answer), nl=False)
+            return
         self.tell(lambda: rest_json(answer), lambda console: draw(console, answer))
 
     def tell(self, as_json: Callable[[], str], draw: Callable[[Console], None]) -> None:
@@ -51,6 +57,17 @@ class Session:
                 draw(console)
             # Tables pad their lines; what is pasted into a report should not end in blanks.
             print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+    def _table(self, request: Message, answer: Message) -> bytes:
+        """The same bytes as the service sends for the same answer."""
+        if self.form == CSV.name:
+            return csv_of(answer).encode()
+        if sys.stdout.isatty():
+            raise click.UsageError(f"--format {XLSX.name} is no text: send it to a file, with > answer{XLSX.ending}")
+        try:
+            return xlsx_bytes(workbook_of(request, answer))
+        except ModuleNotFoundError as missing:
+            raise click.UsageError(f"--format {XLSX.name} needs {missing.name}: pip install {missing.name}") from None
 
 
 def _console() -> Console:

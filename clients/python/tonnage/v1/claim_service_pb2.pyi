@@ -12,6 +12,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from tonnage.v1 import catalogue_service_pb2 as _catalogue_service_pb2
+from tonnage.v1 import price_pb2 as _price_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -544,3 +545,703 @@ class AuditClaimResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AuditClaimResponse: _TypeAlias = AuditClaimResponse  # noqa: Y015
+
+@_typing.final
+class AuditQuoteRequest(_message.Message):
+    """A vendor's offer to audit."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    CURRENCY_FIELD_NUMBER: _builtins.int
+    PRICE_UNIT_FIELD_NUMBER: _builtins.int
+    TERM_FIELD_NUMBER: _builtins.int
+    REGION_FIELD_NUMBER: _builtins.int
+    PRICE_LIST_FIELD_NUMBER: _builtins.int
+    PRECISION_FIELD_NUMBER: _builtins.int
+    DEPRECIATION_YEARS_FIELD_NUMBER: _builtins.int
+    document: _builtins.str
+    """The offer as CSV, header included, under the vendor's own headings: product, quantity, unit price, currency, memory, bandwidth,
+    peaks … At most 1 MiB and 200 lines. Commas, semicolons, tabs or bars; decimal points or commas.
+    """
+    currency: _builtins.str
+    """The currency of prices that do not say theirs, an ISO 4217 code. There is no default."""
+    price_unit: Global___QuoteLine.PriceUnit.ValueType
+    """What a unit price pays for where the offer does not say. There is no default."""
+    term: _price_pb2.Price.Term.ValueType
+    """For how long one is bound where the offer does not say. Default: ON_DEMAND."""
+    region: _builtins.str
+    """The region of the list prices to compare with. Default: any."""
+    precision: _builtins.str
+    """The number format of the dense peak that prices are divided by. Default: bf16."""
+    depreciation_years: _builtins.float
+    """Years of use over which a price paid once is spread, to have one per hour. Default 5."""
+    @_builtins.property
+    def price_list(self) -> _price_pb2.PriceList:
+        """List prices of the caller's own, which come before those of the catalogue, and exchange rates."""
+
+    def __init__(
+        self,
+        *,
+        document: _builtins.str = ...,
+        currency: _builtins.str = ...,
+        price_unit: Global___QuoteLine.PriceUnit.ValueType | None = ...,
+        term: _price_pb2.Price.Term.ValueType | None = ...,
+        region: _builtins.str = ...,
+        price_list: _price_pb2.PriceList | None = ...,
+        precision: _builtins.str = ...,
+        depreciation_years: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_depreciation_years", b"_depreciation_years", "_price_unit", b"_price_unit", "_term", b"_term", "depreciation_years", b"depreciation_years", "price_list", b"price_list", "price_unit", b"price_unit", "term", b"term"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_depreciation_years", b"_depreciation_years", "_price_unit", b"_price_unit", "_term", b"_term", "currency", b"currency", "depreciation_years", b"depreciation_years", "document", b"document", "precision", b"precision", "price_list", b"price_list", "price_unit", b"price_unit", "region", b"region", "term", b"term"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__depreciation_years: _TypeAlias = _typing.Literal["depreciation_years"]  # noqa: Y015
+    _WhichOneofArgType__depreciation_years: _TypeAlias = _typing.Literal["_depreciation_years", b"_depreciation_years"]  # noqa: Y015
+    _WhichOneofReturnType__price_unit: _TypeAlias = _typing.Literal["price_unit"]  # noqa: Y015
+    _WhichOneofArgType__price_unit: _TypeAlias = _typing.Literal["_price_unit", b"_price_unit"]  # noqa: Y015
+    _WhichOneofReturnType__term: _TypeAlias = _typing.Literal["term"]  # noqa: Y015
+    _WhichOneofArgType__term: _TypeAlias = _typing.Literal["_term", b"_term"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__depreciation_years) -> _WhichOneofReturnType__depreciation_years | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_unit) -> _WhichOneofReturnType__price_unit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__term) -> _WhichOneofReturnType__term | None: ...
+
+Global___AuditQuoteRequest: _TypeAlias = AuditQuoteRequest  # noqa: Y015
+
+@_typing.final
+class QuoteColumn(_message.Message):
+    """A column of an offer, and what it was taken for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Meaning:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _MeaningEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[QuoteColumn._Meaning.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        MEANING_UNSPECIFIED: QuoteColumn._Meaning.ValueType  # 0
+        """Not said."""
+        PRODUCT: QuoteColumn._Meaning.ValueType  # 1
+        """The product's name."""
+        DESCRIPTION: QuoteColumn._Meaning.ValueType  # 2
+        """Further words about the product."""
+        QUANTITY: QuoteColumn._Meaning.ValueType  # 3
+        """How many units."""
+        DEVICES_PER_UNIT: QuoteColumn._Meaning.ValueType  # 4
+        """Devices that make a unit."""
+        UNIT_PRICE: QuoteColumn._Meaning.ValueType  # 5
+        """What a unit costs."""
+        TOTAL_PRICE: QuoteColumn._Meaning.ValueType  # 6
+        """What the line costs."""
+        DISCOUNT: QuoteColumn._Meaning.ValueType  # 7
+        """What is taken off, in percent or as a part."""
+        CURRENCY: QuoteColumn._Meaning.ValueType  # 8
+        """The currency."""
+        PRICE_UNIT: QuoteColumn._Meaning.ValueType  # 9
+        """What the unit price pays for: an hour, a month, a unit bought."""
+        TERM: QuoteColumn._Meaning.ValueType  # 10
+        """For how long one is bound."""
+        REGION: QuoteColumn._Meaning.ValueType  # 11
+        """The region."""
+        MEMORY: QuoteColumn._Meaning.ValueType  # 12
+        """Memory."""
+        MEMORY_BANDWIDTH: QuoteColumn._Meaning.ValueType  # 13
+        """Memory bandwidth."""
+        LINK_BANDWIDTH: QuoteColumn._Meaning.ValueType  # 14
+        """Bandwidth of a link between devices."""
+        PEAK: QuoteColumn._Meaning.ValueType  # 15
+        """Peak rate."""
+        POWER: QuoteColumn._Meaning.ValueType  # 16
+        """Power."""
+        SPARSITY: QuoteColumn._Meaning.ValueType  # 17
+        """Whether peaks are with sparsity."""
+        NOT_READ: QuoteColumn._Meaning.ValueType  # 18
+        """Nothing that is looked at."""
+
+    class Meaning(_Meaning, metaclass=_MeaningEnumTypeWrapper):
+        """What the cells of a column are."""
+
+    MEANING_UNSPECIFIED: QuoteColumn.Meaning.ValueType  # 0
+    """Not said."""
+    PRODUCT: QuoteColumn.Meaning.ValueType  # 1
+    """The product's name."""
+    DESCRIPTION: QuoteColumn.Meaning.ValueType  # 2
+    """Further words about the product."""
+    QUANTITY: QuoteColumn.Meaning.ValueType  # 3
+    """How many units."""
+    DEVICES_PER_UNIT: QuoteColumn.Meaning.ValueType  # 4
+    """Devices that make a unit."""
+    UNIT_PRICE: QuoteColumn.Meaning.ValueType  # 5
+    """What a unit costs."""
+    TOTAL_PRICE: QuoteColumn.Meaning.ValueType  # 6
+    """What the line costs."""
+    DISCOUNT: QuoteColumn.Meaning.ValueType  # 7
+    """What is taken off, in percent or as a part."""
+    CURRENCY: QuoteColumn.Meaning.ValueType  # 8
+    """The currency."""
+    PRICE_UNIT: QuoteColumn.Meaning.ValueType  # 9
+    """What the unit price pays for: an hour, a month, a unit bought."""
+    TERM: QuoteColumn.Meaning.ValueType  # 10
+    """For how long one is bound."""
+    REGION: QuoteColumn.Meaning.ValueType  # 11
+    """The region."""
+    MEMORY: QuoteColumn.Meaning.ValueType  # 12
+    """Memory."""
+    MEMORY_BANDWIDTH: QuoteColumn.Meaning.ValueType  # 13
+    """Memory bandwidth."""
+    LINK_BANDWIDTH: QuoteColumn.Meaning.ValueType  # 14
+    """Bandwidth of a link between devices."""
+    PEAK: QuoteColumn.Meaning.ValueType  # 15
+    """Peak rate."""
+    POWER: QuoteColumn.Meaning.ValueType  # 16
+    """Power."""
+    SPARSITY: QuoteColumn.Meaning.ValueType  # 17
+    """Whether peaks are with sparsity."""
+    NOT_READ: QuoteColumn.Meaning.ValueType  # 18
+    """Nothing that is looked at."""
+
+    HEADER_FIELD_NUMBER: _builtins.int
+    MEANING_FIELD_NUMBER: _builtins.int
+    UNIT_FIELD_NUMBER: _builtins.int
+    PRECISION_FIELD_NUMBER: _builtins.int
+    SPARSITY_FIELD_NUMBER: _builtins.int
+    header: _builtins.str
+    """The heading as written."""
+    meaning: Global___QuoteColumn.Meaning.ValueType
+    """What it was taken for."""
+    unit: _builtins.str
+    """The unit in the heading. Empty where there is none."""
+    precision: _builtins.str
+    """The number format in the heading."""
+    sparsity: _builtins.str
+    """"dense" or "structured_2_4", where the heading says it."""
+    def __init__(
+        self,
+        *,
+        header: _builtins.str = ...,
+        meaning: Global___QuoteColumn.Meaning.ValueType = ...,
+        unit: _builtins.str = ...,
+        precision: _builtins.str = ...,
+        sparsity: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["header", b"header", "meaning", b"meaning", "precision", b"precision", "sparsity", b"sparsity", "unit", b"unit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuoteColumn: _TypeAlias = QuoteColumn  # noqa: Y015
+
+@_typing.final
+class QuoteReading(_message.Message):
+    """How an offer was read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELIMITER_FIELD_NUMBER: _builtins.int
+    DECIMAL_MARK_FIELD_NUMBER: _builtins.int
+    HEADER_LINE_FIELD_NUMBER: _builtins.int
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
+    delimiter: _builtins.str
+    """What parts the cells."""
+    decimal_mark: _builtins.str
+    """What parts whole numbers from decimals."""
+    header_line: _builtins.int
+    """The line of the headings."""
+    @_builtins.property
+    def columns(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuoteColumn]:
+        """The columns, in order."""
+
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What was assumed."""
+
+    def __init__(
+        self,
+        *,
+        delimiter: _builtins.str = ...,
+        decimal_mark: _builtins.str = ...,
+        header_line: _builtins.int = ...,
+        columns: _abc.Iterable[Global___QuoteColumn] | None = ...,
+        notes: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "decimal_mark", b"decimal_mark", "delimiter", b"delimiter", "header_line", b"header_line", "notes", b"notes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuoteReading: _TypeAlias = QuoteReading  # noqa: Y015
+
+@_typing.final
+class QuoteFinding(_message.Message):
+    """Something to know about a line of an offer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Severity:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _SeverityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[QuoteFinding._Severity.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        SEVERITY_UNSPECIFIED: QuoteFinding._Severity.ValueType  # 0
+        """Not said."""
+        NOTE: QuoteFinding._Severity.ValueType  # 1
+        """To know."""
+        CHECK: QuoteFinding._Severity.ValueType  # 2
+        """To ask the vendor about."""
+        WRONG: QuoteFinding._Severity.ValueType  # 3
+        """Contradicted by a source, or by arithmetic."""
+
+    class Severity(_Severity, metaclass=_SeverityEnumTypeWrapper):
+        """How much it matters."""
+
+    SEVERITY_UNSPECIFIED: QuoteFinding.Severity.ValueType  # 0
+    """Not said."""
+    NOTE: QuoteFinding.Severity.ValueType  # 1
+    """To know."""
+    CHECK: QuoteFinding.Severity.ValueType  # 2
+    """To ask the vendor about."""
+    WRONG: QuoteFinding.Severity.ValueType  # 3
+    """Contradicted by a source, or by arithmetic."""
+
+    SEVERITY_FIELD_NUMBER: _builtins.int
+    FIELD_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    severity: Global___QuoteFinding.Severity.ValueType
+    """How much it matters."""
+    field: _builtins.str
+    """The heading that it is about."""
+    text: _builtins.str
+    """What it is, in a sentence."""
+    def __init__(
+        self,
+        *,
+        severity: Global___QuoteFinding.Severity.ValueType = ...,
+        field: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["field", b"field", "severity", b"severity", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuoteFinding: _TypeAlias = QuoteFinding  # noqa: Y015
+
+@_typing.final
+class QuoteLine(_message.Message):
+    """A line of an offer, audited and normalised to one device."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _PriceUnit:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _PriceUnitEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[QuoteLine._PriceUnit.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        PRICE_UNIT_UNSPECIFIED: QuoteLine._PriceUnit.ValueType  # 0
+        """Not said."""
+        ONCE: QuoteLine._PriceUnit.ValueType  # 1
+        """A unit that one buys."""
+        PER_HOUR: QuoteLine._PriceUnit.ValueType  # 2
+        """A unit for an hour."""
+        PER_MONTH: QuoteLine._PriceUnit.ValueType  # 3
+        """A unit for a month of 730 hours."""
+        PER_YEAR: QuoteLine._PriceUnit.ValueType  # 4
+        """A unit for a year of 8,760 hours."""
+
+    class PriceUnit(_PriceUnit, metaclass=_PriceUnitEnumTypeWrapper):
+        """What a unit price pays for."""
+
+    PRICE_UNIT_UNSPECIFIED: QuoteLine.PriceUnit.ValueType  # 0
+    """Not said."""
+    ONCE: QuoteLine.PriceUnit.ValueType  # 1
+    """A unit that one buys."""
+    PER_HOUR: QuoteLine.PriceUnit.ValueType  # 2
+    """A unit for an hour."""
+    PER_MONTH: QuoteLine.PriceUnit.ValueType  # 3
+    """A unit for a month of 730 hours."""
+    PER_YEAR: QuoteLine.PriceUnit.ValueType  # 4
+    """A unit for a year of 8,760 hours."""
+
+    class _Verdict:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[QuoteLine._Verdict.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        VERDICT_UNSPECIFIED: QuoteLine._Verdict.ValueType  # 0
+        """Not said."""
+        HOLDS: QuoteLine._Verdict.ValueType  # 1
+        """Nothing speaks against it."""
+        TO_CHECK: QuoteLine._Verdict.ValueType  # 2
+        """Something has to be asked."""
+        WRONG_FIGURES: QuoteLine._Verdict.ValueType  # 3
+        """Something is wrong."""
+        NOT_JUDGED: QuoteLine._Verdict.ValueType  # 4
+        """The product is not known, so that only its arithmetic was checked."""
+
+    class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper):
+        """Whether a line holds."""
+
+    VERDICT_UNSPECIFIED: QuoteLine.Verdict.ValueType  # 0
+    """Not said."""
+    HOLDS: QuoteLine.Verdict.ValueType  # 1
+    """Nothing speaks against it."""
+    TO_CHECK: QuoteLine.Verdict.ValueType  # 2
+    """Something has to be asked."""
+    WRONG_FIGURES: QuoteLine.Verdict.ValueType  # 3
+    """Something is wrong."""
+    NOT_JUDGED: QuoteLine.Verdict.ValueType  # 4
+    """The product is not known, so that only its arithmetic was checked."""
+
+    LINE_FIELD_NUMBER: _builtins.int
+    PRODUCT_FIELD_NUMBER: _builtins.int
+    ACCELERATOR_FIELD_NUMBER: _builtins.int
+    NODE_TYPE_FIELD_NUMBER: _builtins.int
+    CANDIDATES_FIELD_NUMBER: _builtins.int
+    QUANTITY_FIELD_NUMBER: _builtins.int
+    NUM_DEVICES_PER_UNIT_FIELD_NUMBER: _builtins.int
+    NUM_DEVICES_FIELD_NUMBER: _builtins.int
+    UNIT_PRICE_FIELD_NUMBER: _builtins.int
+    CURRENCY_FIELD_NUMBER: _builtins.int
+    PRICE_UNIT_FIELD_NUMBER: _builtins.int
+    TERM_FIELD_NUMBER: _builtins.int
+    DISCOUNT_RATIO_FIELD_NUMBER: _builtins.int
+    STATED_TOTAL_FIELD_NUMBER: _builtins.int
+    COMPUTED_TOTAL_FIELD_NUMBER: _builtins.int
+    PRICE_PER_DEVICE_FIELD_NUMBER: _builtins.int
+    PRICE_PER_DEVICE_HOUR_FIELD_NUMBER: _builtins.int
+    LIST_PRICE_FIELD_NUMBER: _builtins.int
+    LIST_PRICE_PER_DEVICE_HOUR_FIELD_NUMBER: _builtins.int
+    LIST_PRICE_RATIO_FIELD_NUMBER: _builtins.int
+    PEAK_PRECISION_FIELD_NUMBER: _builtins.int
+    PEAK_DENSE_FLOPS_PER_SECOND_FIELD_NUMBER: _builtins.int
+    MEMORY_BANDWIDTH_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    PRICE_PER_DENSE_PETAFLOPS_FIELD_NUMBER: _builtins.int
+    PRICE_PER_GIGABYTE_PER_SECOND_FIELD_NUMBER: _builtins.int
+    PRICE_PER_GIGABYTE_FIELD_NUMBER: _builtins.int
+    CLAIMS_FIELD_NUMBER: _builtins.int
+    FINDINGS_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    line: _builtins.int
+    """Where it stands in the offer."""
+    product: _builtins.str
+    """The product as written."""
+    accelerator: _builtins.str
+    """The accelerator. Empty where the product is not known, or names several."""
+    node_type: _builtins.str
+    """The node type, where the product is one."""
+    quantity: _builtins.float
+    """How many units."""
+    num_devices_per_unit: _builtins.int
+    """Devices that make a unit."""
+    num_devices: _builtins.float
+    """Devices on the line."""
+    unit_price: _builtins.float
+    """What a unit costs, in the currency, before any discount."""
+    currency: _builtins.str
+    """The currency's ISO 4217 code. Empty where not known."""
+    price_unit: Global___QuoteLine.PriceUnit.ValueType
+    """What the unit price pays for. Absent where not known."""
+    term: _price_pb2.Price.Term.ValueType
+    """For how long one is bound."""
+    discount_ratio: _builtins.float
+    """The part that is taken off."""
+    stated_total: _builtins.float
+    """The line's total as written."""
+    computed_total: _builtins.float
+    """Quantity times unit price, less the discount."""
+    price_per_device: _builtins.float
+    """What one device costs in the price's unit, less the discount."""
+    price_per_device_hour: _builtins.float
+    """The same per hour: a price paid once is spread over the years of use, and holds no power, hosting or interest."""
+    list_price_per_device_hour: _builtins.float
+    """What a device costs per hour by it, in the line's currency."""
+    list_price_ratio: _builtins.float
+    """The offer's price per device-hour over it. Absent for a price paid once: renting holds what buying does not."""
+    peak_precision: _builtins.str
+    """The number format of the peak."""
+    peak_dense_flops_per_second: _builtins.float
+    """Dense peak of one device by the catalogue."""
+    memory_bandwidth_bytes_per_second: _builtins.float
+    """Memory bandwidth of one device by the catalogue."""
+    memory_bytes: _builtins.float
+    """Memory of one device as marketed."""
+    price_per_dense_petaflops: _builtins.float
+    """The price per device over its dense peak, for 10^15 operations per second."""
+    price_per_gigabyte_per_second: _builtins.float
+    """The price per device over its memory bandwidth, for 10^9 bytes per second."""
+    price_per_gigabyte: _builtins.float
+    """The price per device over its memory, for 10^9 bytes."""
+    verdict: Global___QuoteLine.Verdict.ValueType
+    """Whether it holds."""
+    @_builtins.property
+    def candidates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the product can mean where it names several; the nearest names where it names none."""
+
+    @_builtins.property
+    def list_price(self) -> _price_pb2.Price:
+        """The list price to compare with, as it is printed, with its date. Absent where there is none."""
+
+    @_builtins.property
+    def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditedClaim]:
+        """The line's figures, each held against the catalogue."""
+
+    @_builtins.property
+    def findings(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuoteFinding]:
+        """What was found."""
+
+    def __init__(
+        self,
+        *,
+        line: _builtins.int = ...,
+        product: _builtins.str = ...,
+        accelerator: _builtins.str = ...,
+        node_type: _builtins.str = ...,
+        candidates: _abc.Iterable[_builtins.str] | None = ...,
+        quantity: _builtins.float | None = ...,
+        num_devices_per_unit: _builtins.int | None = ...,
+        num_devices: _builtins.float | None = ...,
+        unit_price: _builtins.float | None = ...,
+        currency: _builtins.str = ...,
+        price_unit: Global___QuoteLine.PriceUnit.ValueType | None = ...,
+        term: _price_pb2.Price.Term.ValueType | None = ...,
+        discount_ratio: _builtins.float | None = ...,
+        stated_total: _builtins.float | None = ...,
+        computed_total: _builtins.float | None = ...,
+        price_per_device: _builtins.float | None = ...,
+        price_per_device_hour: _builtins.float | None = ...,
+        list_price: _price_pb2.Price | None = ...,
+        list_price_per_device_hour: _builtins.float | None = ...,
+        list_price_ratio: _builtins.float | None = ...,
+        peak_precision: _builtins.str = ...,
+        peak_dense_flops_per_second: _builtins.float | None = ...,
+        memory_bandwidth_bytes_per_second: _builtins.float | None = ...,
+        memory_bytes: _builtins.float | None = ...,
+        price_per_dense_petaflops: _builtins.float | None = ...,
+        price_per_gigabyte_per_second: _builtins.float | None = ...,
+        price_per_gigabyte: _builtins.float | None = ...,
+        claims: _abc.Iterable[Global___AuditedClaim] | None = ...,
+        findings: _abc.Iterable[Global___QuoteFinding] | None = ...,
+        verdict: Global___QuoteLine.Verdict.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_computed_total", b"_computed_total", "_discount_ratio", b"_discount_ratio", "_list_price_per_device_hour", b"_list_price_per_device_hour", "_list_price_ratio", b"_list_price_ratio", "_memory_bandwidth_bytes_per_second", b"_memory_bandwidth_bytes_per_second", "_memory_bytes", b"_memory_bytes", "_num_devices", b"_num_devices", "_num_devices_per_unit", b"_num_devices_per_unit", "_peak_dense_flops_per_second", b"_peak_dense_flops_per_second", "_price_per_dense_petaflops", b"_price_per_dense_petaflops", "_price_per_device", b"_price_per_device", "_price_per_device_hour", b"_price_per_device_hour", "_price_per_gigabyte", b"_price_per_gigabyte", "_price_per_gigabyte_per_second", b"_price_per_gigabyte_per_second", "_price_unit", b"_price_unit", "_quantity", b"_quantity", "_stated_total", b"_stated_total", "_term", b"_term", "_unit_price", b"_unit_price", "computed_total", b"computed_total", "discount_ratio", b"discount_ratio", "list_price", b"list_price", "list_price_per_device_hour", b"list_price_per_device_hour", "list_price_ratio", b"list_price_ratio", "memory_bandwidth_bytes_per_second", b"memory_bandwidth_bytes_per_second", "memory_bytes", b"memory_bytes", "num_devices", b"num_devices", "num_devices_per_unit", b"num_devices_per_unit", "peak_dense_flops_per_second", b"peak_dense_flops_per_second", "price_per_dense_petaflops", b"price_per_dense_petaflops", "price_per_device", b"price_per_device", "price_per_device_hour", b"price_per_device_hour", "price_per_gigabyte", b"price_per_gigabyte", "price_per_gigabyte_per_second", b"price_per_gigabyte_per_second", "price_unit", b"price_unit", "quantity", b"quantity", "stated_total", b"stated_total", "term", b"term", "unit_price", b"unit_price"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_computed_total", b"_computed_total", "_discount_ratio", b"_discount_ratio", "_list_price_per_device_hour", b"_list_price_per_device_hour", "_list_price_ratio", b"_list_price_ratio", "_memory_bandwidth_bytes_per_second", b"_memory_bandwidth_bytes_per_second", "_memory_bytes", b"_memory_bytes", "_num_devices", b"_num_devices", "_num_devices_per_unit", b"_num_devices_per_unit", "_peak_dense_flops_per_second", b"_peak_dense_flops_per_second", "_price_per_dense_petaflops", b"_price_per_dense_petaflops", "_price_per_device", b"_price_per_device", "_price_per_device_hour", b"_price_per_device_hour", "_price_per_gigabyte", b"_price_per_gigabyte", "_price_per_gigabyte_per_second", b"_price_per_gigabyte_per_second", "_price_unit", b"_price_unit", "_quantity", b"_quantity", "_stated_total", b"_stated_total", "_term", b"_term", "_unit_price", b"_unit_price", "accelerator", b"accelerator", "candidates", b"candidates", "claims", b"claims", "computed_total", b"computed_total", "currency", b"currency", "discount_ratio", b"discount_ratio", "findings", b"findings", "line", b"line", "list_price", b"list_price", "list_price_per_device_hour", b"list_price_per_device_hour", "list_price_ratio", b"list_price_ratio", "memory_bandwidth_bytes_per_second", b"memory_bandwidth_bytes_per_second", "memory_bytes", b"memory_bytes", "node_type", b"node_type", "num_devices", b"num_devices", "num_devices_per_unit", b"num_devices_per_unit", "peak_dense_flops_per_second", b"peak_dense_flops_per_second", "peak_precision", b"peak_precision", "price_per_dense_petaflops", b"price_per_dense_petaflops", "price_per_device", b"price_per_device", "price_per_device_hour", b"price_per_device_hour", "price_per_gigabyte", b"price_per_gigabyte", "price_per_gigabyte_per_second", b"price_per_gigabyte_per_second", "price_unit", b"price_unit", "product", b"product", "quantity", b"quantity", "stated_total", b"stated_total", "term", b"term", "unit_price", b"unit_price", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__computed_total: _TypeAlias = _typing.Literal["computed_total"]  # noqa: Y015
+    _WhichOneofArgType__computed_total: _TypeAlias = _typing.Literal["_computed_total", b"_computed_total"]  # noqa: Y015
+    _WhichOneofReturnType__discount_ratio: _TypeAlias = _typing.Literal["discount_ratio"]  # noqa: Y015
+    _WhichOneofArgType__discount_ratio: _TypeAlias = _typing.Literal["_discount_ratio", b"_discount_ratio"]  # noqa: Y015
+    _WhichOneofReturnType__list_price_per_device_hour: _TypeAlias = _typing.Literal["list_price_per_device_hour"]  # noqa: Y015
+    _WhichOneofArgType__list_price_per_device_hour: _TypeAlias = _typing.Literal["_list_price_per_device_hour", b"_list_price_per_device_hour"]  # noqa: Y015
+    _WhichOneofReturnType__list_price_ratio: _TypeAlias = _typing.Literal["list_price_ratio"]  # noqa: Y015
+    _WhichOneofArgType__list_price_ratio: _TypeAlias = _typing.Literal["_list_price_ratio", b"_list_price_ratio"]  # noqa: Y015
+    _WhichOneofReturnType__memory_bandwidth_bytes_per_second: _TypeAlias = _typing.Literal["memory_bandwidth_bytes_per_second"]  # noqa: Y015
+    _WhichOneofArgType__memory_bandwidth_bytes_per_second: _TypeAlias = _typing.Literal["_memory_bandwidth_bytes_per_second", b"_memory_bandwidth_bytes_per_second"]  # noqa: Y015
+    _WhichOneofReturnType__memory_bytes: _TypeAlias = _typing.Literal["memory_bytes"]  # noqa: Y015
+    _WhichOneofArgType__memory_bytes: _TypeAlias = _typing.Literal["_memory_bytes", b"_memory_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__num_devices: _TypeAlias = _typing.Literal["num_devices"]  # noqa: Y015
+    _WhichOneofArgType__num_devices: _TypeAlias = _typing.Literal["_num_devices", b"_num_devices"]  # noqa: Y015
+    _WhichOneofReturnType__num_devices_per_unit: _TypeAlias = _typing.Literal["num_devices_per_unit"]  # noqa: Y015
+    _WhichOneofArgType__num_devices_per_unit: _TypeAlias = _typing.Literal["_num_devices_per_unit", b"_num_devices_per_unit"]  # noqa: Y015
+    _WhichOneofReturnType__peak_dense_flops_per_second: _TypeAlias = _typing.Literal["peak_dense_flops_per_second"]  # noqa: Y015
+    _WhichOneofArgType__peak_dense_flops_per_second: _TypeAlias = _typing.Literal["_peak_dense_flops_per_second", b"_peak_dense_flops_per_second"]  # noqa: Y015
+    _WhichOneofReturnType__price_per_dense_petaflops: _TypeAlias = _typing.Literal["price_per_dense_petaflops"]  # noqa: Y015
+    _WhichOneofArgType__price_per_dense_petaflops: _TypeAlias = _typing.Literal["_price_per_dense_petaflops", b"_price_per_dense_petaflops"]  # noqa: Y015
+    _WhichOneofReturnType__price_per_device: _TypeAlias = _typing.Literal["price_per_device"]  # noqa: Y015
+    _WhichOneofArgType__price_per_device: _TypeAlias = _typing.Literal["_price_per_device", b"_price_per_device"]  # noqa: Y015
+    _WhichOneofReturnType__price_per_device_hour: _TypeAlias = _typing.Literal["price_per_device_hour"]  # noqa: Y015
+    _WhichOneofArgType__price_per_device_hour: _TypeAlias = _typing.Literal["_price_per_device_hour", b"_price_per_device_hour"]  # noqa: Y015
+    _WhichOneofReturnType__price_per_gigabyte: _TypeAlias = _typing.Literal["price_per_gigabyte"]  # noqa: Y015
+    _WhichOneofArgType__price_per_gigabyte: _TypeAlias = _typing.Literal["_price_per_gigabyte", b"_price_per_gigabyte"]  # noqa: Y015
+    _WhichOneofReturnType__price_per_gigabyte_per_second: _TypeAlias = _typing.Literal["price_per_gigabyte_per_second"]  # noqa: Y015
+    _WhichOneofArgType__price_per_gigabyte_per_second: _TypeAlias = _typing.Literal["_price_per_gigabyte_per_second", b"_price_per_gigabyte_per_second"]  # noqa: Y015
+    _WhichOneofReturnType__price_unit: _TypeAlias = _typing.Literal["price_unit"]  # noqa: Y015
+    _WhichOneofArgType__price_unit: _TypeAlias = _typing.Literal["_price_unit", b"_price_unit"]  # noqa: Y015
+    _WhichOneofReturnType__quantity: _TypeAlias = _typing.Literal["quantity"]  # noqa: Y015
+    _WhichOneofArgType__quantity: _TypeAlias = _typing.Literal["_quantity", b"_quantity"]  # noqa: Y015
+    _WhichOneofReturnType__stated_total: _TypeAlias = _typing.Literal["stated_total"]  # noqa: Y015
+    _WhichOneofArgType__stated_total: _TypeAlias = _typing.Literal["_stated_total", b"_stated_total"]  # noqa: Y015
+    _WhichOneofReturnType__term: _TypeAlias = _typing.Literal["term"]  # noqa: Y015
+    _WhichOneofArgType__term: _TypeAlias = _typing.Literal["_term", b"_term"]  # noqa: Y015
+    _WhichOneofReturnType__unit_price: _TypeAlias = _typing.Literal["unit_price"]  # noqa: Y015
+    _WhichOneofArgType__unit_price: _TypeAlias = _typing.Literal["_unit_price", b"_unit_price"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__computed_total) -> _WhichOneofReturnType__computed_total | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__discount_ratio) -> _WhichOneofReturnType__discount_ratio | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__list_price_per_device_hour) -> _WhichOneofReturnType__list_price_per_device_hour | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__list_price_ratio) -> _WhichOneofReturnType__list_price_ratio | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_bandwidth_bytes_per_second) -> _WhichOneofReturnType__memory_bandwidth_bytes_per_second | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_bytes) -> _WhichOneofReturnType__memory_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__num_devices) -> _WhichOneofReturnType__num_devices | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__num_devices_per_unit) -> _WhichOneofReturnType__num_devices_per_unit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__peak_dense_flops_per_second) -> _WhichOneofReturnType__peak_dense_flops_per_second | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_dense_petaflops) -> _WhichOneofReturnType__price_per_dense_petaflops | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_device) -> _WhichOneofReturnType__price_per_device | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_device_hour) -> _WhichOneofReturnType__price_per_device_hour | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_gigabyte) -> _WhichOneofReturnType__price_per_gigabyte | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_gigabyte_per_second) -> _WhichOneofReturnType__price_per_gigabyte_per_second | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_unit) -> _WhichOneofReturnType__price_unit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__quantity) -> _WhichOneofReturnType__quantity | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stated_total) -> _WhichOneofReturnType__stated_total | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__term) -> _WhichOneofReturnType__term | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__unit_price) -> _WhichOneofReturnType__unit_price | None: ...
+
+Global___QuoteLine: _TypeAlias = QuoteLine  # noqa: Y015
+
+@_typing.final
+class QuoteTotal(_message.Message):
+    """A line of an offer that sums up others."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LINE_FIELD_NUMBER: _builtins.int
+    LABEL_FIELD_NUMBER: _builtins.int
+    STATED_TOTAL_FIELD_NUMBER: _builtins.int
+    COMPUTED_TOTAL_FIELD_NUMBER: _builtins.int
+    AGREES_FIELD_NUMBER: _builtins.int
+    line: _builtins.int
+    """Where it stands in the offer."""
+    label: _builtins.str
+    """What it is called."""
+    stated_total: _builtins.float
+    """The sum as written."""
+    computed_total: _builtins.float
+    """The sum of the lines above it, since the last sum of its kind. Absent where one of them has no total."""
+    agrees: _builtins.bool
+    """Whether the two agree within rounding. False where it cannot be told."""
+    def __init__(
+        self,
+        *,
+        line: _builtins.int = ...,
+        label: _builtins.str = ...,
+        stated_total: _builtins.float = ...,
+        computed_total: _builtins.float | None = ...,
+        agrees: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_computed_total", b"_computed_total", "computed_total", b"computed_total"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_computed_total", b"_computed_total", "agrees", b"agrees", "computed_total", b"computed_total", "label", b"label", "line", b"line", "stated_total", b"stated_total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__computed_total: _TypeAlias = _typing.Literal["computed_total"]  # noqa: Y015
+    _WhichOneofArgType__computed_total: _TypeAlias = _typing.Literal["_computed_total", b"_computed_total"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__computed_total) -> _WhichOneofReturnType__computed_total | None: ...
+
+Global___QuoteTotal: _TypeAlias = QuoteTotal  # noqa: Y015
+
+@_typing.final
+class UnreadQuoteLine(_message.Message):
+    """A line of an offer that could not be read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LINE_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    line: _builtins.int
+    """Where it stands in the offer."""
+    text: _builtins.str
+    """How it begins."""
+    reason: _builtins.str
+    """Why it was not read."""
+    def __init__(
+        self,
+        *,
+        line: _builtins.int = ...,
+        text: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["line", b"line", "reason", b"reason", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnreadQuoteLine: _TypeAlias = UnreadQuoteLine  # noqa: Y015
+
+@_typing.final
+class AuditQuoteResponse(_message.Message):
+    """The offer, line by line."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    READING_FIELD_NUMBER: _builtins.int
+    LINES_FIELD_NUMBER: _builtins.int
+    TOTALS_FIELD_NUMBER: _builtins.int
+    UNREAD_LINES_FIELD_NUMBER: _builtins.int
+    UNREAD_PRICES_FIELD_NUMBER: _builtins.int
+    ASSUMPTIONS_FIELD_NUMBER: _builtins.int
+    CATALOGUE_REVISION_FIELD_NUMBER: _builtins.int
+    catalogue_revision: _builtins.str
+    """The catalogue that answered."""
+    @_builtins.property
+    def reading(self) -> Global___QuoteReading:
+        """How it was read."""
+
+    @_builtins.property
+    def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuoteLine]:
+        """Its lines."""
+
+    @_builtins.property
+    def totals(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuoteTotal]:
+        """Its sums."""
+
+    @_builtins.property
+    def unread_lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnreadQuoteLine]:
+        """What could not be read. The other lines are audited all the same."""
+
+    @_builtins.property
+    def unread_prices(self) -> _containers.RepeatedCompositeFieldContainer[_price_pb2.UnreadPrice]:
+        """Rows of the caller's prices that gave none."""
+
+    @_builtins.property
+    def assumptions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What was assumed."""
+
+    def __init__(
+        self,
+        *,
+        reading: Global___QuoteReading | None = ...,
+        lines: _abc.Iterable[Global___QuoteLine] | None = ...,
+        totals: _abc.Iterable[Global___QuoteTotal] | None = ...,
+        unread_lines: _abc.Iterable[Global___UnreadQuoteLine] | None = ...,
+        unread_prices: _abc.Iterable[_price_pb2.UnreadPrice] | None = ...,
+        assumptions: _abc.Iterable[_builtins.str] | None = ...,
+        catalogue_revision: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["reading", b"reading"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumptions", b"assumptions", "catalogue_revision", b"catalogue_revision", "lines", b"lines", "reading", b"reading", "totals", b"totals", "unread_lines", b"unread_lines", "unread_prices", b"unread_prices"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditQuoteResponse: _TypeAlias = AuditQuoteResponse  # noqa: Y015

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ClaimServiceStub:
-    """Audits claims. Stateless.
+    """Audits claims and offers. Stateless.
     """
 
     def __init__(self, channel):
@@ -40,14 +40,26 @@ class ClaimServiceStub:
                 request_serializer=tonnage_dot_v1_dot_claim__service__pb2.AuditClaimRequest.SerializeToString,
                 response_deserializer=tonnage_dot_v1_dot_claim__service__pb2.AuditClaimResponse.FromString,
                 _registered_method=True)
+        self.AuditQuote = channel.unary_unary(
+                '/tonnage.v1.ClaimService/AuditQuote',
+                request_serializer=tonnage_dot_v1_dot_claim__service__pb2.AuditQuoteRequest.SerializeToString,
+                response_deserializer=tonnage_dot_v1_dot_claim__service__pb2.AuditQuoteResponse.FromString,
+                _registered_method=True)
 
 
 class ClaimServiceServicer:
-    """Audits claims. Stateless.
+    """Audits claims and offers. Stateless.
     """
 
     def AuditClaim(self, request, context):
         """Which figures of the catalogue a claim matches, on which basis, and whether it holds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AuditQuote(self, request, context):
+        """Whether a vendor's offer holds: each line's figures against the catalogue, its price against list prices, its sums.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -61,6 +73,11 @@ def add_ClaimServiceServicer_to_server(servicer, server):
                     request_deserializer=tonnage_dot_v1_dot_claim__service__pb2.AuditClaimRequest.FromString,
                     response_serializer=tonnage_dot_v1_dot_claim__service__pb2.AuditClaimResponse.SerializeToString,
             ),
+            'AuditQuote': grpc.unary_unary_rpc_method_handler(
+                    servicer.AuditQuote,
+                    request_deserializer=tonnage_dot_v1_dot_claim__service__pb2.AuditQuoteRequest.FromString,
+                    response_serializer=tonnage_dot_v1_dot_claim__service__pb2.AuditQuoteResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'tonnage.v1.ClaimService', rpc_method_handlers)
@@ -70,7 +87,7 @@ def add_ClaimServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ClaimService:
-    """Audits claims. Stateless.
+    """Audits claims and offers. Stateless.
     """
 
     @staticmethod
@@ -90,6 +107,33 @@ class ClaimService:
             '/tonnage.v1.ClaimService/AuditClaim',
             tonnage_dot_v1_dot_claim__service__pb2.AuditClaimRequest.SerializeToString,
             tonnage_dot_v1_dot_claim__service__pb2.AuditClaimResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AuditQuote(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tonnage.v1.ClaimService/AuditQuote',
+            tonnage_dot_v1_dot_claim__service__pb2.AuditQuoteRequest.SerializeToString,
+            tonnage_dot_v1_dot_claim__service__pb2.AuditQuoteResponse.FromString,
             options,
             channel_credentials,
             insecure,

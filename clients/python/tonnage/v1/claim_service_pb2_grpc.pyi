@@ -30,7 +30,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ClaimServiceStub:
-    """Audits claims. Stateless."""
+    """Audits claims and offers. Stateless."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -38,17 +38,21 @@ class ClaimServiceStub:
     def __new__(cls, channel: _aio.Channel) -> ClaimServiceAsyncStub: ...
     AuditClaim: _grpc.UnaryUnaryMultiCallable[_claim_service_pb2.AuditClaimRequest, _claim_service_pb2.AuditClaimResponse]
     """Which figures of the catalogue a claim matches, on which basis, and whether it holds."""
+    AuditQuote: _grpc.UnaryUnaryMultiCallable[_claim_service_pb2.AuditQuoteRequest, _claim_service_pb2.AuditQuoteResponse]
+    """Whether a vendor's offer holds: each line's figures against the catalogue, its price against list prices, its sums."""
 
 @_typing.type_check_only
 class ClaimServiceAsyncStub(ClaimServiceStub):
-    """Audits claims. Stateless."""
+    """Audits claims and offers. Stateless."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     AuditClaim: _aio.UnaryUnaryMultiCallable[_claim_service_pb2.AuditClaimRequest, _claim_service_pb2.AuditClaimResponse]  # type: ignore[assignment]
     """Which figures of the catalogue a claim matches, on which basis, and whether it holds."""
+    AuditQuote: _aio.UnaryUnaryMultiCallable[_claim_service_pb2.AuditQuoteRequest, _claim_service_pb2.AuditQuoteResponse]  # type: ignore[assignment]
+    """Whether a vendor's offer holds: each line's figures against the catalogue, its price against list prices, its sums."""
 
 class ClaimServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Audits claims. Stateless."""
+    """Audits claims and offers. Stateless."""
 
     @_abc_1.abstractmethod
     def AuditClaim(
@@ -57,5 +61,13 @@ class ClaimServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_claim_service_pb2.AuditClaimResponse, _abc.Awaitable[_claim_service_pb2.AuditClaimResponse]]:
         """Which figures of the catalogue a claim matches, on which basis, and whether it holds."""
+
+    @_abc_1.abstractmethod
+    def AuditQuote(
+        self,
+        request: _claim_service_pb2.AuditQuoteRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_claim_service_pb2.AuditQuoteResponse, _abc.Awaitable[_claim_service_pb2.AuditQuoteResponse]]:
+        """Whether a vendor's offer holds: each line's figures against the catalogue, its price against list prices, its sums."""
 
 def add_ClaimServiceServicer_to_server(servicer: ClaimServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -123,6 +123,8 @@ class Price(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     NOTE_FIELD_NUMBER: _builtins.int
     NUM_DEVICES_FIELD_NUMBER: _builtins.int
+    SOURCE_URL_FIELD_NUMBER: _builtins.int
+    IS_OWN_FIELD_NUMBER: _builtins.int
     node_type: _builtins.str
     """A node type by name or alias: "aws-p5.48xlarge". Empty where the price is one device's."""
     accelerator: _builtins.str
@@ -147,6 +149,10 @@ class Price(_message.Message):
     """What to know about it."""
     num_devices: _builtins.int
     """In an answer: accelerators per node, where the price is a node's. In a request it is ignored."""
+    source_url: _builtins.str
+    """Address of the source. Empty where it has none."""
+    is_own: _builtins.bool
+    """In an answer: whether the price is the caller's own, not one that is published. In a request it is ignored."""
     def __init__(
         self,
         *,
@@ -162,10 +168,12 @@ class Price(_message.Message):
         source: _builtins.str = ...,
         note: _builtins.str = ...,
         num_devices: _builtins.int | None = ...,
+        source_url: _builtins.str = ...,
+        is_own: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_basis", b"_basis", "_num_devices", b"_num_devices", "_term", b"_term", "basis", b"basis", "num_devices", b"num_devices", "term", b"term"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_basis", b"_basis", "_num_devices", b"_num_devices", "_term", b"_term", "accelerator", b"accelerator", "amount_per_hour", b"amount_per_hour", "basis", b"basis", "currency", b"currency", "date", b"date", "node_type", b"node_type", "note", b"note", "num_devices", b"num_devices", "provider", b"provider", "region", b"region", "source", b"source", "term", b"term"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_basis", b"_basis", "_num_devices", b"_num_devices", "_term", b"_term", "accelerator", b"accelerator", "amount_per_hour", b"amount_per_hour", "basis", b"basis", "currency", b"currency", "date", b"date", "is_own", b"is_own", "node_type", b"node_type", "note", b"note", "num_devices", b"num_devices", "provider", b"provider", "region", b"region", "source", b"source", "source_url", b"source_url", "term", b"term"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__basis: _TypeAlias = _typing.Literal["basis"]  # noqa: Y015
     _WhichOneofArgType__basis: _TypeAlias = _typing.Literal["_basis", b"_basis"]  # noqa: Y015

@@ -1,0 +1,264 @@
+"""Writes the dashboards: python deploy/grafana/generate.py. A test holds them to what a running service exposes.
+
+Rows are questions that an operator asks, in the order of asking them; every panel says what to look for.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+FOLDER: Final = Path(__file__).parent / "dashboards"
+_JOB: Final = 'job="tonnage"'
+_SOURCE: Final = {"type": "prometheus", "uid": "prometheus"}
+_COLUMNS: Final = 24
+_HEIGHT: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A chart: its queries by legend, the unit in Grafana's name, and what to look for."""
+
+    title: str
+    look_for: str
+    unit: str
+    queries: tuple[tuple[str, str], ...]
+    width: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Panels that answer one question."""
+
+    question: str
+    panels: tuple[Panel, ...]
+
+
+def _rate(metric: str, by: str, more: str = "") -> str:
+    return f"sum by ({by}) (rate({metric}{{{_JOB}{more}}}[$__rate_interval]))"
+
+
+def _quantile(q: float, metric: str, by: str) -> str:
+    return f"histogram_quantile({q}, sum by (le, {by}) (rate({metric}_bucket{{{_JOB}}}[$__rate_interval])))"
+
+
+SERVICE: Final = (
+    Row(
+        "Does it keep its promise?",
+        (
+            Panel(
+                "Failed or shed, of all requests",
+                "The promise is 0.1 % over 30 days. A refusal that names its reason is no failure.",
+                "percentunit",
+                (
+                    ("5 minutes", "tonnage:failures:ratio5m"),
+                    ("1 hour", "tonnage:failures:ratio1h"),
+                    ("6 hours", "tonnage:failures:ratio6h"),
+                ),
+            ),
+            Panel(
+                "Budget left of 30 days",
+                "Below zero the promise is broken: let changes wait.",
+                "percentunit",
+                (
+                    (
+                        "left",
+                        "1 - avg_over_time(tonnage:failures:rate5m[30d]) / avg_over_time(tonnage:requests:rate5m[30d]) / 0.001",
+                    ),
+                ),
+            ),
+            Panel(
+                "Replicas that answer", "Fewer than the autoscaler's minimum for long.", "none", (("up", f"sum(up{{{_JOB}}})"),)
+            ),
+        ),
+    ),
+    Row(
+        "Who asks what, and how long does it take?",
+        (
+            Panel(
+                "gRPC calls by method",
+                "A method that stopped, or one that grew.",
+                "reqps",
+                (("{{grpc_method}}", _rate("grpc_server_started_total", "grpc_method")),),
+            ),
+            Panel(
+                "HTTP requests by route",
+                "The same over REST.",
+                "reqps",
+                (("{{route}}", _rate("http_server_requests_total", "route")),),
+            ),
+            Panel(
+                "Answers that are no OK",
+                "INTERNAL and 5xx are ours; the rest tells what callers get wrong.",
+                "reqps",
+                (
+                    ("gRPC {{grpc_code}}", _rate("grpc_server_handled_total", "grpc_code", ', grpc_code!="OK"')),
+                    ("HTTP {{code}}", _rate("http_server_requests_total", "code", ', code!~"2.."')),
+                ),
+            ),
+            Panel(
+                "99th percentile by method, gRPC",
+                "Points answer in about a millisecond, plans in tenths of a second.",
+                "s",
+                (("{{grpc_method}}", _quantile(0.99, "grpc_server_handling_seconds", "grpc_method")),),
+                12,
+            ),
+            Panel(
+                "99th percentile by route, REST",
+                "Likewise.",
+                "s",
+                (("{{route}}", _quantile(0.99, "http_server_request_duration_seconds", "route")),),
+                12,
+            ),
+        ),
+    ),
+    Row(
+        "Is there room?",
+        (
+            Panel(
+                "Requests in flight",
+                "Near TONNAGE_MAX_CONCURRENT_REQUESTS, requests are shed.",
+                "none",
+                (("{{door}}", f"sum by (door) (tonnage_in_flight_requests{{{_JOB}}})"),),
+            ),
+            Panel(
+                "Shed",
+                "Anything for long: more replicas.",
+                "reqps",
+                (("{{door}}", _rate("tonnage_shed_requests_total", "door")),),
+            ),
+            Panel(
+                "Processor",
+                "One process uses one core.",
+                "none",
+                (("{{instance}}", f"rate(process_cpu_seconds_total{{{_JOB}}}[$__rate_interval])"),),
+            ),
+            Panel(
+                "Memory",
+                "Flat, below the limit of the pod.",
+                "bytes",
+                (("{{instance}}", f"process_resident_memory_bytes{{{_JOB}}}"),),
+            ),
+            Panel(
+                "Files open",
+                "Flat: connections that nobody closes show here.",
+                "none",
+                (("{{instance}}", f"process_open_fds{{{_JOB}}}"),),
+            ),
+            Panel(
+                "Planning, 99th percentile",
+                "What no cache held, by question.",
+                "s",
+                (("{{rpc}}", _quantile(0.99, "tonnage_planning_seconds", "rpc")),),
+            ),
+        ),
+    ),
+    Row(
+        "Does the cache help?",
+        (
+            Panel(
+                "Hits, of all look-ups",
+                "Redis is asked only for what the process did not have.",
+                "percentunit",
+                (
+                    (
+                        "{{tier}}",
+                        f'sum by (tier) (rate(tonnage_cache_requests_total{{{_JOB}, outcome="hit"}}[$__rate_interval]))'
+                        f" / sum by (tier) (rate(tonnage_cache_requests_total{{{_JOB}}}[$__rate_interval]))",
+                    ),
+                ),
+            ),
+            Panel(
+                "Trouble with a tier",
+                "Answers stay right; they are computed anew.",
+                "ops",
+                (("{{tier}} {{kind}}", _rate("tonnage_cache_errors_total", "tier, kind")),),
+            ),
+            Panel(
+                "Breaker in front of Redis",
+                "0 in use, 1 probing, 2 not asked.",
+                "none",
+                (("{{instance}}", f"tonnage_cache_breaker_state{{{_JOB}}}"),),
+            ),
+        ),
+    ),
+    Row(
+        "What runs?",
+        (
+            Panel(
+                "Builds and catalogues",
+                "More than one line only during a rollout.",
+                "none",
+                (("{{version}} {{revision}}", f"count by (version, revision) (tonnage_catalogue_info{{{_JOB}}})"),),
+                24,
+            ),
+        ),
+    ),
+)
+
+
+def dashboard(title: str, uid: str, rows: tuple[Row, ...]) -> dict[str, Any]:
+    """A dashboard as Grafana reads it."""
+    panels: list[dict[str, Any]] = []
+    top = 0
+    for row in rows:
+        panels.append(
+            {
+                "id": len(panels) + 1,
+                "type": "row",
+                "title": row.question,
+                "collapsed": False,
+                "gridPos": {"x": 0, "y": top, "w": _COLUMNS, "h": 1},
+                "panels": [],
+            }
+        )
+        top += 1
+        left = 0
+        for panel in row.panels:
+            if left + panel.width > _COLUMNS:
+                left, top = 0, top + _HEIGHT
+            panels.append(_panel(len(panels) + 1, panel, left, top))
+            left += panel.width
+        top += _HEIGHT
+    return {
+        "title": title,
+        "uid": uid,
+        "tags": ["tonnage"],
+        "schemaVersion": 39,
+        "refresh": "30s",
+        "time": {"from": "now-6h", "to": "now"},
+        "timezone": "browser",
+        "editable": False,
+        "panels": panels,
+    }
+
+
+def _panel(number: int, panel: Panel, left: int, top: int) -> dict[str, Any]:
+    targets = [
+        {"refId": chr(ord("A") + index), "datasource": _SOURCE, "expr": expression, "legendFormat": legend}
+        for index, (legend, expression) in enumerate(panel.queries)
+    ]
+    return {
+        "id": number,
+        "type": "timeseries",
+        "title": panel.title,
+        "description": panel.look_for,
+        "datasource": _SOURCE,
+        "gridPos": {"x": left, "y": top, "w": panel.width, "h": _HEIGHT},
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi", "sort": "desc"}},
+        "targets": targets,
+    }
+
+
+DASHBOARDS: Final = {"tonnage.json": dashboard("Tonnage", "tonnage", SERVICE)}
+
+
+def text(name: str) -> str:
+    """The file of a dashboard."""
+    return json.dumps(DASHBOARDS[name], indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    for each in DASHBOARDS:
+        (FOLDER / each).write_text(text(each))

@@ -1,0 +1,1 @@
+"""Generated messages of protos/compat. Do not edit: run make gen."""

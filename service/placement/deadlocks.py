@@ -1,0 +1,87 @@
+"""Jobs that hold what each other waits for.
+
+A job that holds pods and needs more waits for another such job where the other's pods, and nothing else, would have to go for
+one more of its own to fit. Jobs that wait for each other round in a circle will do so until somebody else makes room.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.placement.policies import JobState
+from service.placement.queueing import Run
+from service.placement.results import Deadlock, DeadlockMember, Placement
+from service.placement.scoring import Amounts
+from service.placement.state import ClusterState
+
+#: Jobs that hold something and wait, among which circles are looked for; more would take seconds.
+MAX_JOBS: Final = 300
+
+
+def deadlocks(
+    state: ClusterState, runs: Sequence[Run], placements: Callable[[Run], tuple[Placement, ...]]
+) -> tuple[Deadlock, ...]:
+    """Every largest circle among the first ``MAX_JOBS`` jobs that hold something and wait."""
+    holders = [run for run in runs if run.state is JobState.WAITING_PARTIAL][:MAX_JOBS]
+    waits = np.array([[a is not b and _waits_for(state, a, b) for b in holders] for a in holders], np.bool_)
+    if len(holders) < 2 or not waits.any():
+        return ()
+    reach = _closure(waits)
+    found, seen = [], set[int]()
+    for first in range(len(holders)):
+        circle = np.flatnonzero(reach[first] & reach[:, first]).tolist()
+        if first in seen or not reach[first, first]:
+            continue
+        seen.update(circle)
+        found.append(_deadlock([holders[each] for each in circle], waits[np.ix_(circle, circle)], placements))
+    return tuple(found)
+
+
+def _waits_for(state: ClusterState, waiting: Run, other: Run) -> bool:
+    held: dict[int, Amounts] = defaultdict(lambda: np.zeros(len(state.resources), np.int64))
+    for place, node in other.placed.items():
+        held[node] += other.kinds[place].requests
+    for kind in {id(waiting.kinds[place]): waiting.kinds[place] for place in waiting.missing()}.values():
+        asked = kind.asked
+        for node, amounts in held.items():
+            now = state.free[asked, node]
+            fits_then = (now + amounts[asked] >= kind.requests[asked]).all()
+            if kind.eligible[node] and fits_then and not (now >= kind.requests[asked]).all():
+                return True
+    return False
+
+
+def _closure(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    reach = edges.copy()
+    for through in range(len(reach)):
+        reach |= np.outer(reach[:, through], reach[through])
+    return reach
+
+
+def _deadlock(circle: Sequence[Run], waits: NDArray[np.bool_], placements: Callable[[Run], tuple[Placement, ...]]) -> Deadlock:
+    members = []
+    for place, run in enumerate(circle):
+        holds = placements(run)
+        members.append(
+            DeadlockMember(
+                job=run.job.name,
+                num_pods_placed=len(run.placed),
+                min_pods=run.job.min_pods,
+                num_devices_held=sum(each.num_devices for each in holds),
+                holds=holds,
+                waits_for=tuple(circle[other].job.name for other in np.flatnonzero(waits[place]).tolist()),
+            )
+        )
+    told = "; ".join(
+        f"{each.job} holds {each.num_devices_held} devices on {_nodes(each.holds)} and waits for {' or '.join(each.waits_for)}"
+        for each in members
+    )
+    return Deadlock(tuple(members), f"{told}: none of them goes on unless one gives up or other jobs make room")
+
+
+def _nodes(holds: Sequence[Placement]) -> str:
+    names = [each.node for each in holds[:3]]
+    return ", ".join(names) + (f" and {len(holds) - 3} more nodes" if len(holds) > 3 else "")

@@ -1,0 +1,1 @@
+"""Vendors' offers: read leniently, each line audited and normalised to one device."""

@@ -1,0 +1,83 @@
+"""The sums of an offer: subtotals and totals, each against the lines above it."""
+
+import re
+from typing import Final
+
+from service.planning.claims.names import Names
+from service.planning.quotes.cells import Line
+from service.planning.quotes.document import shown
+from service.planning.quotes.results import Meaning, QuoteLine, QuoteTotal
+
+_SUBTOTAL: Final = re.compile(r"^(?:sub[- ]?total|zwischensumme|sous[- ]?total)\b", re.IGNORECASE)
+_TOTAL: Final = re.compile(
+    r"^(?:(?:grand |net |gross |order |offer |overall )?total|(?:gesamt|end|netto|brutto)?summe|gesamt\w*|sum)\b", re.IGNORECASE
+)
+_EXTRA: Final = re.compile(
+    r"^(?:vat|tax(?:es)?|sales tax|mwst|ust|mehrwertsteuer|tva|iva|shipping|freight|delivery|versand|fracht|handling|discount|"
+    r"rabatt)\b",
+    re.IGNORECASE,
+)
+#: What the totals of so many lines may be off by, each rounded to a cent.
+_CENT: Final = 0.005
+
+
+class Sums:
+    """Adds up the lines of an offer as they come."""
+
+    def __init__(self) -> None:
+        self._all = 0.0
+        self._since = 0.0
+        self._extra = 0.0
+        self._num_lines = 0
+        self._is_complete = True
+        self._currencies: set[str] = set()
+        self._totals: list[QuoteTotal] = []
+
+    @property
+    def totals(self) -> tuple[QuoteTotal, ...]:
+        """The sums that were found."""
+        return tuple(self._totals)
+
+    def take_line(self, line: QuoteLine) -> None:
+        """Counts a line in."""
+        amount = line.stated_total if line.stated_total is not None else line.computed_total
+        self._num_lines += 1
+        if amount is None:
+            self.miss()
+            return
+        self._currencies.add(line.currency)
+        self._all += amount
+        self._since += amount
+
+    def miss(self) -> None:
+        """Counts a line in whose amount is not known."""
+        self._is_complete = False
+
+    def take_sum(self, line: Line, names: Names) -> bool:
+        """Whether the line is a sum, or tax, freight or a credit that belongs to one; then it is taken."""
+        label = next((cell for cell in line.row.cells if cell and not cell[0].isdigit()), "")
+        kinds = [kind for kind in (_SUBTOTAL, _TOTAL, _EXTRA) if kind.search(label)]
+        if not kinds or any(mention.names for mention in names.mentions(label)):
+            return False
+        amount = self._amount(line)
+        if amount is None:
+            return False
+        if kinds[0] is _EXTRA:
+            self._extra += amount
+            return True
+        self._totals.append(self._judged(line, label, amount, is_part=kinds[0] is _SUBTOTAL))
+        return True
+
+    def _amount(self, line: Line) -> float | None:
+        money = line.money(Meaning.TOTAL_PRICE) or line.money(Meaning.UNIT_PRICE)
+        return money.amount if money else None
+
+    def _judged(self, line: Line, label: str, stated: float, *, is_part: bool) -> QuoteTotal:
+        rounding = _CENT * (self._num_lines + 1)
+        sums = [self._since] if is_part else [self._all + self._extra, self._all]
+        is_known = self._is_complete and len(self._currencies) == 1
+        agreeing = [each for each in sums if abs(each - stated) <= rounding]
+        if is_part:
+            self._since = 0.0
+        computed = (agreeing or sums)[0] if is_known else None
+        return QuoteTotal(line.row.line, shown(label), stated, computed, bool(agreeing) and is_known)

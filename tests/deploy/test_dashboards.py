@@ -1,0 +1,119 @@
+"""Dashboards: fresh, and every query of theirs and of the rules finds what a running service exposes, by a real Prometheus."""
+
+import json
+import re
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.grafana import generate
+from service.telemetry import RpcName, Telemetry
+from tests.programs import program
+from tests.service_process import free_port, running_service
+from tonnage import Client
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+START_SECONDS = 30.0
+#: What only exists once something happened, or on another door.
+NOT_YET_SEEN = {"tonnage_cache_errors_total"}
+
+
+@pytest.mark.parametrize("name", generate.DASHBOARDS)
+def test_the_files_are_what_the_generator_writes(name: str) -> None:
+    assert generate.text(name) == (generate.FOLDER / name).read_text()
+
+
+def queries() -> list[str]:
+    found = [
+        target["expr"]
+        for board in generate.DASHBOARDS.values()
+        for panel in board["panels"]
+        for target in panel.get("targets", [])
+    ]
+    return [each.replace("$__rate_interval", "1m") for each in found]
+
+
+def rules() -> list[str]:
+    groups = yaml.safe_load((DEPLOY / "prometheus/rules.yaml").read_text())["groups"]
+    return [rule["expr"] for group in groups for rule in group["rules"]]
+
+
+def test_every_metric_of_the_doors_is_shown_somewhere() -> None:
+    shown = " ".join(queries() + rules())
+    telemetry = Telemetry([RpcName("tonnage.v1.A", "B")], version="1")
+    telemetry.catalogue_loaded(revision="1", version="1")
+    ours = {family.name for family in telemetry.registry.collect() if family.name.startswith(("tonnage_", "grpc_", "http_"))}
+    assert {"tonnage_build_info"} == {name for name in ours if name not in shown}
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Prometheus that scrapes a running service which has been asked a few things."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    with running_service() as service:
+        for path in ("/v1/models?page_size=1", "/v1/models?page_size=1", "/nowhere"):
+            ask(f"{service.http}{path}")
+        with Client(service.grpc) as client:
+            client.get_accelerator("h100-sxm")
+        config = {
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(DEPLOY / "prometheus/rules.yaml")],
+            "scrape_configs": [
+                {"job_name": "tonnage", "static_configs": [{"targets": [service.http.removeprefix("http://")]}]}
+            ],
+        }
+        (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
+        port = free_port()
+        arguments = [f"--config.file={folder}/prometheus.yaml", f"--storage.tsdb.path={folder}/data"]
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [program("prometheus"), *arguments, f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log
+            )
+        try:
+            yield until_scraped(f"http://127.0.0.1:{port}", process, folder / "log")
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def until_scraped(address: str, process: "subprocess.Popen[bytes]", log: Path) -> str:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if len(values(address, 'count_over_time(up{job="tonnage"}[1m]) > 2')) == 1:
+                return address
+        except OSError:
+            pass
+        time.sleep(0.2)
+    raise AssertionError(log.read_text())
+
+
+def ask(address: str) -> None:
+    try:
+        urllib.request.urlopen(address, timeout=10).close()
+    except urllib.error.HTTPError as error:
+        error.close()
+
+
+def values(address: str, query: str) -> list[Any]:
+    with urllib.request.urlopen(f"{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}", timeout=10) as answer:
+        found: list[Any] = json.load(answer)["data"]["result"]
+        return found
+
+
+def test_every_query_is_accepted_and_every_metric_in_it_is_there(prometheus: str) -> None:
+    absent = set()
+    for query in queries() + rules():
+        values(prometheus, query)  # 400 where it is no query
+        for metric in re.findall(r"\b(?:tonnage|grpc|http|process)_\w+", query):
+            if not values(prometheus, f"count({metric})"):
+                absent.add(metric)
+    assert absent <= NOT_YET_SEEN
+    assert [] != values(prometheus, "tonnage:requests:rate5m > 0")
