@@ -18,8 +18,9 @@ from service.api.autoscalers import doors as autoscaler_doors
 from service.api.autoscalers.doors import port_variable
 from service.assembly import Addresses, PortTaken, addresses_of, bound, serving, version
 from service.catalogue.loader import CatalogueError
+from service.log_format import configure_logging
 from service.settings import Settings, SettingsError
-from service.telemetry import SERVER_LOG, configure_logging
+from service.telemetry import SERVER_LOG
 
 #: How long a planning thread may keep the event loop waiting at a time; Python's own 5 ms is longer than most requests take.
 _SWITCH_INTERVAL_SECONDS: Final = 0.0005

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from service import telemetry
 from service.cache.port import BreakerState, ErrorKind, Observer, Tier
+from service.log_format import configure_logging
 from service.telemetry import RpcName, Telemetry
 
 DECODE = RpcName("tonnage.v1.CapacityService", "EstimateDecode")
@@ -138,8 +139,8 @@ def _logging_restored() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_logging_restored")
 def test_json_lines_carry_the_fields_and_no_credentials(capsys: pytest.CaptureFixture[str]) -> None:
-    telemetry.configure_logging("info", "text")
-    telemetry.configure_logging("info", "json")  # the second replaces the first: one line, not two
+    configure_logging("info", "text")
+    configure_logging("info", "json")  # the second replaces the first: one line, not two
     log = logging.getLogger(telemetry.SERVER_LOG)
     log.debug("too little")
     log.info("listening on %s", "redis://user:hunt@er2@cache:6379/0", extra={"http_port": 8080})
@@ -152,7 +153,7 @@ def test_json_lines_carry_the_fields_and_no_credentials(capsys: pytest.CaptureFi
 
 @pytest.mark.usefixtures("_logging_restored")
 def test_text_lines_keep_a_message_on_one_line_and_end_with_the_trace(capsys: pytest.CaptureFixture[str]) -> None:
-    telemetry.configure_logging("warning", "text")
+    configure_logging("warning", "text")
     try:
         raise ValueError("redis://:hunter2@cache")
     except ValueError:
@@ -164,7 +165,7 @@ def test_text_lines_keep_a_message_on_one_line_and_end_with_the_trace(capsys: py
 
 @pytest.mark.usefixtures("_logging_restored")
 def test_a_json_line_holds_the_trace_and_whatever_is_no_json(capsys: pytest.CaptureFixture[str]) -> None:
-    telemetry.configure_logging("error", "json")
+    configure_logging("error", "json")
     try:
         raise ValueError("cause")
     except ValueError:

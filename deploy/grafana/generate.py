@@ -183,6 +183,48 @@ SERVICE: Final = (
         ),
     ),
     Row(
+        "Who is refused?",
+        (
+            Panel(
+                "Callers refused",
+                "Unknown keys: somebody's secret is old. Limited: a caller that grew.",
+                "reqps",
+                (("{{reason}}", _rate("tonnage_callers_refused_total", "reason")),),
+            ),
+            Panel(
+                "Connections cut off",
+                "408 slow, 431 long heads, 503 too many: mostly no friends.",
+                "reqps",
+                (("{{code}}", _rate("tonnage_connections_cut_off_total", "code")),),
+            ),
+            Panel(
+                "Certificates read anew",
+                "Failed: the old one stays in use until it expires.",
+                "ops",
+                (("{{door}} {{outcome}}", _rate("tonnage_tls_reloads_total", "door, outcome")),),
+            ),
+        ),
+    ),
+    Row(
+        "What do chatbots ask?",
+        (
+            Panel(
+                "Tool calls",
+                "An outcome other than ok tells what models get wrong.",
+                "reqps",
+                (("{{tool}} {{outcome}}", _rate("tonnage_mcp_tool_calls_total", "tool, outcome")),),
+                12,
+            ),
+            Panel(
+                "99th percentile by tool",
+                "Plans take tenths of a second.",
+                "s",
+                (("{{tool}}", _quantile(0.99, "tonnage_mcp_tool_call_seconds", "tool")),),
+                12,
+            ),
+        ),
+    ),
+    Row(
         "What runs?",
         (
             Panel(

@@ -22,7 +22,12 @@ from tonnage import Client
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 START_SECONDS = 30.0
 #: What only exists once something happened, or on another door.
-NOT_YET_SEEN = {"tonnage_cache_errors_total"}
+NOT_YET_SEEN = {
+    "tonnage_cache_errors_total",
+    "tonnage_callers_refused_total",
+    "tonnage_connections_cut_off_total",
+    "tonnage_tls_reloads_total",
+}
 
 
 @pytest.mark.parametrize("name", generate.DASHBOARDS)
@@ -54,8 +59,8 @@ def test_every_metric_of_the_doors_is_shown_somewhere() -> None:
 
 
 @pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Prometheus that scrapes a running service which has been asked a few things."""
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """A Prometheus that scrapes a running service which has been asked a few things, and the service."""
     folder = tmp_path_factory.mktemp("prometheus")
     with running_service() as service:
         for path in ("/v1/models?page_size=1", "/v1/models?page_size=1", "/nowhere"):
@@ -77,7 +82,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 [program("prometheus"), *arguments, f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log
             )
         try:
-            yield until_scraped(f"http://127.0.0.1:{port}", process, folder / "log")
+            yield until_scraped(f"http://127.0.0.1:{port}", process, folder / "log"), service.http
         finally:
             process.terminate()
             process.wait(30)
@@ -108,12 +113,17 @@ def values(address: str, query: str) -> list[Any]:
         return found
 
 
-def test_every_query_is_accepted_and_every_metric_in_it_is_there(prometheus: str) -> None:
+def test_every_query_is_accepted_and_every_metric_in_it_is_there(watched: tuple[str, str]) -> None:
+    prometheus, service = watched
     absent = set()
     for query in queries() + rules():
         values(prometheus, query)  # 400 where it is no query
-        for metric in re.findall(r"\b(?:tonnage|grpc|http|process)_\w+", query):
+        for metric in re.findall(r"\b(?:tonnage_|grpc_server_|http_server_|process_)\w+", query):
             if not values(prometheus, f"count({metric})"):
                 absent.add(metric)
     assert absent <= NOT_YET_SEEN
-    assert [] != values(prometheus, "tonnage:requests:rate5m > 0")
+    deadline = time.monotonic() + START_SECONDS
+    while not values(prometheus, "tonnage:requests:rate5m > 0"):
+        assert time.monotonic() < deadline
+        ask(f"{service}/v1/models?page_size=1")
+        time.sleep(0.3)

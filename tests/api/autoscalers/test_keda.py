@@ -1,107 +1,32 @@
 """KEDA's external scaler: what a ScaledObject is told, and that nothing that Prometheus does scales anything to zero."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from service.api.autoscalers import readings as readings_module
 from service.api.autoscalers.deployment import from_metadata
 from service.api.autoscalers.deployment_keys import IN_METADATA
 from service.api.autoscalers.keda import METRIC, KedaScaler
-from service.api.autoscalers.readings import MOST_AGE_SECONDS, Readings
+from service.api.autoscalers.readings import MOST_AGE_SECONDS
 from service.api.errors import Unavailable, Unreadable
-from service.api.prometheus import PrometheusReader
-from service.planning.errors import InvalidRequest, NotFound, PlanningError, Unanswerable
+from service.planning.errors import InvalidRequest, NotFound, Unanswerable
 from service.planning.fleet.requests import Certainty, Percentile
 from service.planning.fleet.results import PoolRole
 from service.planning.replicas import ReplicaPlanner, replicas_needed
 from tests.api.autoscalers import fake_prometheus as told
 from tests.api.autoscalers.fake_prometheus import FakePrometheus
+from tests.api.autoscalers.keda_calls import (
+    ASKED,
+    CONTEXT,
+    FIXED,
+    Clock,
+    metrics_request,
+    reference,
+    replicas_of,
+    settled_outcome,
+)
 from tests.api.autoscalers.raw_messages import field, fields
-from tests.api.autoscalers.wire_format import mapping
-
-CONTEXT: Any = None  # a scaler looks at the request alone
-FIXED = {
-    "scalerAddress": "tonnage-keda.tonnage:50062",
-    "model": "llama-3.1-8b",
-    "accelerator": "h100-sxm",
-    "engine": "vllm",
-    "tpotSeconds": "0.03",
-    "inputTokens": "1024",
-    "outputTokens": "256",
-    "requestsPerSecond": "100",
-}
-ASKED = {key: value for key, value in FIXED.items() if key != "requestsPerSecond"}
-
-
-def reference(metadata: dict[str, str], name: str = "chat") -> bytes:
-    """A ScaledObjectRef by its field numbers."""
-    return field(1, name) + field(2, "serving") + mapping(3, metadata)
-
-
-def metrics_request(metadata: dict[str, str], name: str = "chat", metric: str = METRIC) -> bytes:
-    return field(1, reference(metadata, name)) + field(2, metric)
-
-
-def replicas_of(answer: bytes) -> int:
-    """The number in a GetMetricsResponse by its field numbers, the same in both of its forms."""
-    ((number, value),) = fields(answer)
-    assert 1 == number
-    assert isinstance(value, bytes)
-    found = dict(fields(value))
-    assert METRIC.encode() == found[1]
-    whole, real = found.get(2, 0), found.get(3, 0.0)  # what is zero is not sent
-    assert isinstance(whole, int)
-    assert float(whole) == real
-    return whole
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-async def readings(replica_planner: ReplicaPlanner, prometheus: FakePrometheus, clock: Clock) -> AsyncIterator[Readings]:
-    made = Readings(replica_planner, PrometheusReader([prometheus.url]), clock)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-def scaler(readings: Readings, monkeypatch: pytest.MonkeyPatch) -> KedaScaler:
-    return KedaScaler(readings)
-
-
-@pytest.fixture
-def asks(prometheus: FakePrometheus) -> dict[str, str]:
-    """Metadata whose demand is read."""
-    return ASKED | {"prometheusServer": prometheus.url, "query": "demand"}
-
-
-async def settled_outcome(scaler: KedaScaler, metadata: dict[str, str]) -> int | Exception:
-    """What KEDA is told once the reading that it caused has come to its end."""
-    for _ in range(100):
-        try:
-            return replicas_of(await scaler.get_metrics(metrics_request(metadata), CONTEXT))
-        except Unavailable as error:
-            if "for the first time" not in str(error):
-                return error
-        except PlanningError as error:
-            return error
-        await asyncio.sleep(0.03)
-    raise AssertionError("the reading never ends")
-
 
 # -- what is told -----------------------------------------------------------------------------------------------------
 
@@ -405,54 +330,3 @@ async def test_down_only_after_the_window_and_each_scaled_object_by_itself(
     assert await read_again(scaler, asks, clock, 15) < high
     prometheus.answers["demand"] = "200"
     assert high == await read_again(scaler, asks, clock, 15)
-
-
-# -- streams and numbers of them --------------------------------------------------------------------------------------
-
-
-async def test_a_stream_tells_changes_and_nothing_in_doubt(
-    scaler: KedaScaler, prometheus: FakePrometheus, asks: dict[str, str], clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.api.autoscalers.keda.REFRESH_SECONDS", 0.01)
-    asks |= {"scaleToZero": "true", "downscaleWindowSeconds": "0"}
-    stream = scaler.stream_is_active(reference(asks), CONTEXT)
-    seen: list[bool] = []
-
-    async def listen() -> None:
-        async for part in stream:
-            told_now = bool(fields(part))
-            seen.append(told_now)
-
-    listening = asyncio.create_task(listen())
-    for answer, expected in (("5", [True]), ("NaN", [True]), ("0", [True, False]), ("5", [True, False, True])):
-        prometheus.answers["demand"] = answer
-        clock.seconds += 10
-        await asyncio.sleep(0.3)
-        assert expected == seen, answer
-    listening.cancel()
-    await asyncio.gather(listening, return_exceptions=True)
-
-
-async def test_a_stream_of_what_can_never_be_ends(scaler: KedaScaler) -> None:
-    with pytest.raises(InvalidRequest):
-        await anext(scaler.stream_is_active(reference(FIXED | {"tensor": "x"}), CONTEXT))
-
-
-async def test_one_question_of_many_scaled_objects_is_asked_once(
-    scaler: KedaScaler, prometheus: FakePrometheus, asks: dict[str, str]
-) -> None:
-    prometheus.answers["demand"] = "100"
-    await settled_outcome(scaler, asks)
-    requests = [metrics_request(asks, name=f"object-{number}") for number in range(100)]
-    answers = await asyncio.gather(*(scaler.get_metrics(each, CONTEXT) for each in requests))
-    assert 1 == len(set(map(replicas_of, answers)))
-    assert 1 == len(prometheus.asked)
-
-
-async def test_what_is_kept_is_bounded(scaler: KedaScaler, readings: Readings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readings_module, "MOST_KEPT", 10)
-    monkeypatch.setattr("service.api.autoscalers.keda._MOST_HELD", 10)
-    for number in range(30):
-        metadata = FIXED | {"requestsPerSecond": str(100 + number)}
-        assert isinstance(await settled_outcome(scaler, metadata), int)
-    assert 10 == len(readings._kept) == len(scaler._held)

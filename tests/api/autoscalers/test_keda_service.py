@@ -17,10 +17,10 @@ import trustme
 from service.api.autoscalers.keda import METRIC
 from tests.api.autoscalers import fake_prometheus as told
 from tests.api.autoscalers.fake_prometheus import FakePrometheus, fake_prometheus
+from tests.api.autoscalers.keda_calls import ASKED, FIXED, metrics_request, reference, replicas_of
 from tests.api.autoscalers.raw_messages import fields
 from tests.api.autoscalers.test_deployments import CHAT
 from tests.api.autoscalers.test_dynamo import AT_LEAST, SET, request, targets, traffic
-from tests.api.autoscalers.test_keda import ASKED, FIXED, metrics_request, reference, replicas_of
 from tests.api.autoscalers.wire_format import varint
 from tests.service_process import RunningService, free_port, running_service
 
