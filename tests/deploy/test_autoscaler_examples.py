@@ -20,7 +20,7 @@ from service.catalogue.loader import load
 from service.planning.planner import Planner
 from service.planning.replicas import ReplicaPlanner
 from tests.api.autoscalers.fake_prometheus import FakePrometheus, fake_prometheus
-from tests.api.autoscalers.test_keda import CONTEXT, metrics_request, reference, replicas_of, settled_outcome
+from tests.api.autoscalers.keda_calls import CONTEXT, metrics_request, reference, replicas_of, settled_outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "deploy" / "autoscalers"
