@@ -14,9 +14,10 @@ import httpx
 import pytest
 from google.protobuf import json_format
 
-from service.api import rest_stream, streaming
+from service.api import rest_stream
 from service.api.examples import REQUESTS
 from service.api.grpc_server import stream_handler
+from service.api.http_answers import Bodies, streaming
 from service.api.messages import NotFinite
 from service.api.servicers import Admission
 from service.telemetry import Telemetry
@@ -325,7 +326,7 @@ async def test_what_fails_after_the_first_part_ends_the_body_with_its_status() -
             sent.append(status)
 
     admission = Admission(1, lambda _: None)
-    endpoint = rest_stream.StreamEndpoint(Breaking(), Metrics(), admission, 1000)  # type: ignore[arg-type]
+    endpoint = rest_stream.StreamEndpoint(Breaking(), Metrics(), admission, Bodies(1000, 1000))  # type: ignore[arg-type]
     scope = {"query_string": b"", "headers": [(b"content-type", b"application/json")]}
     await endpoint(scope, _then_waiting(receive), send)
     bodies = [message["body"] for message in sent if isinstance(message, dict) and message["type"] == "http.response.body"]

@@ -128,7 +128,7 @@ def test_the_shipped_catalogue_is_complete(catalogue: Catalogue) -> None:
 
 
 def test_loading_is_fast(repository_root: Path) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     load(repository_root / "specs")
-    # About 0.1 s; the limit is wide because a test machine may be busy.
-    assert time.perf_counter() - started < 1.0
+    # About 0.1 s of a core; whatever else the machine does is not counted.
+    assert time.process_time() - started < 1.0
