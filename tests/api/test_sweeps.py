@@ -14,10 +14,10 @@ import httpx
 import pytest
 from google.protobuf import json_format
 
-from service.api import rest_stream
+from service.api import rest_stream, streaming
 from service.api.examples import REQUESTS
 from service.api.grpc_server import stream_handler
-from service.api.http_answers import Bodies, streaming
+from service.api.http_answers import Bodies
 from service.api.messages import NotFinite
 from service.api.servicers import Admission
 from service.telemetry import Telemetry
