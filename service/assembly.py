@@ -99,6 +99,7 @@ def _cache(settings: Settings, telemetry: Telemetry, revision: str) -> Cache:
                 time_to_live_seconds=settings.redis_ttl_seconds,
                 connect_timeout_seconds=settings.redis_connect_timeout_seconds,
                 answer_timeout_seconds=settings.redis_timeout_seconds,
+                secret=None if settings.redis_secret is None else settings.redis_secret.encode(),
             ),
             observer=telemetry.cache,
         )
@@ -148,7 +149,6 @@ class _Core:
     settings: Settings
     planner: Planner
     telemetry: Telemetry
-    executor: ThreadPoolExecutor
     prometheus: PrometheusReader
     admission: Admission
     gate: Gate | None
@@ -168,7 +168,6 @@ def _core(settings: Settings, planner: Planner, cache: Cache, telemetry: Telemet
         settings=settings,
         planner=planner,
         telemetry=telemetry,
-        executor=executor,
         prometheus=prometheus,
         admission=Admission(settings.max_concurrent_requests, telemetry.shed),
         gate=_gate(settings, telemetry),
@@ -269,9 +268,7 @@ async def _doors(core: _Core) -> AsyncIterator[Addresses]:
     if settings.operations_port is not None:
         https["operations"] = _http_server(core, operations_app(operations_pages(core.telemetry, readiness)), None)
     grpc = _grpc_server(core)
-    autoscalers = autoscaler_doors.doors(
-        settings, core.planner, core.telemetry, core.executor, scaling, share_port=core.share_port
-    )
+    autoscalers = autoscaler_doors.doors(settings, core.planner, core.telemetry, scaling, share_port=core.share_port)
     ports = await _opened(core, https, grpc, autoscalers)
     readiness.ready = True
     try:

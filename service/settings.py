@@ -113,6 +113,12 @@ class Settings:
         parse=redis_address,
         secret=True,
     )
+    redis_secret: str | None = knob(
+        None,
+        "shared by all replicas: answers in Redis are then signed with it, and what somebody else put there is not believed",
+        parse=bearer_token,
+        secret=True,
+    )
     redis_all_rpcs: bool = knob(False, "keep every RPC's answers in Redis, the cheap ones too")
     redis_prefix: str = knob("tonnage:", "how every Redis key begins")
     redis_connect_timeout_seconds: float = knob(

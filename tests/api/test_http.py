@@ -1,5 +1,6 @@
 """What is only HTTP's: bodies, headers, methods, paths, pages."""
 
+import gzip
 import json
 import socket
 from urllib.parse import urlsplit
@@ -119,6 +120,13 @@ def test_a_body_of_another_type_is_415(doors: Doors, rpc: str, content_type: str
     refusal = refusal_in(response)
     assert (415, "UNSUPPORTED_CONTENT_TYPE") == (refusal.http_status, refusal.reason)
     assert "application/json" == response.headers["accept"] == refusal.metadata["supported"]
+
+
+def test_a_compressed_body_is_415(doors: Doors) -> None:
+    body = gzip.compress(b'{"model": {"name": "' + b"x" * 10_000_000 + b'"}}')
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    refusal = refusal_in(doors.http.post(PATH, content=body, headers=headers))
+    assert (415, "UNSUPPORTED_CONTENT_ENCODING") == (refusal.http_status, refusal.reason)
 
 
 @pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", 'Application/JSON;charset="UTF-8"'])

@@ -55,7 +55,8 @@ def test_every_object_is_valid(tmp_path: Path) -> None:
 @pytest.mark.parametrize("overlay", ["dev", "production"])
 def test_the_environment_is_one_that_the_service_starts_with(overlay: str) -> None:
     (container,) = deployment(overlay)["spec"]["template"]["spec"]["containers"]
-    given = {each["name"]: each.get("value", "redis://redis:6379") for each in container["env"]}
+    secrets = {"TONNAGE_REDIS_URL": "redis://redis:6379", "TONNAGE_REDIS_SECRET": "a-secret-of-the-cluster"}
+    given = {each["name"]: each.get("value") or secrets[each["name"]] for each in container["env"]}
     of_image = {"TONNAGE_HOST": "0.0.0.0", "TONNAGE_OPERATIONS_PORT": "9464", "TONNAGE_LOG_FORMAT": "json"}
     for name, value in of_image.items():
         assert f"{name}={value}" in (DEPLOY / "Dockerfile").read_text()

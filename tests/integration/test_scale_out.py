@@ -209,3 +209,15 @@ def test_two_catalogues_behind_one_redis_never_mix(redis_server: "RedisServer", 
             revisions.add(answer["catalogue_revision"])
         assert 2 == len(revisions)
         assert 0 == redis_hits(new)
+
+
+def test_what_another_secret_signed_is_not_believed(redis_server: "RedisServer") -> None:
+    question, settings = examples.REQUESTS["FitNode"], {"TONNAGE_REDIS_URL": redis_server.url}
+    with (
+        running_service(TONNAGE_REDIS_SECRET="one-secret-of-many", **settings) as one,
+        running_service(TONNAGE_REDIS_SECRET="another-secret-here", **settings) as another,
+    ):
+        answer = httpx.post(f"{one.http}/v1/nodes:fit", json=question, timeout=30).content
+        until_kept(redis_server)
+        assert answer == httpx.post(f"{another.http}/v1/nodes:fit", json=question, timeout=30).content
+        assert 0 == redis_hits(another)
