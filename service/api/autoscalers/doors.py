@@ -1,7 +1,7 @@
 """Which doors of autoscalers the settings open, and how they are built. A further one is a module and a row of ``_DOORS``."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -23,7 +23,6 @@ class Parts:
     settings: Settings
     planner: Planner
     metrics: AutoscalerMetrics
-    executor: Executor  # runs whatever takes longer than the event loop may be held up
     scaling: Scaling
 
 
@@ -47,7 +46,9 @@ class _Kind:
 
 
 def _expander(parts: Parts) -> Sequence[Method]:
-    return expander.methods(parts.planner, parts.settings, parts.metrics, parts.executor)
+    # A thread of its own: behind plans that wait for the planning thread its answers would come too late.
+    thread = ThreadPoolExecutor(1, thread_name_prefix="expander")
+    return expander.methods(parts.planner, parts.settings, parts.metrics, thread)
 
 
 def _keda(parts: Parts) -> Sequence[Method]:
@@ -72,7 +73,7 @@ def rpc_names(settings: Settings) -> list[RpcName]:
 
 
 def doors(
-    settings: Settings, planner: Planner, telemetry: Telemetry, executor: Executor, scaling: Scaling, *, share_port: bool
+    settings: Settings, planner: Planner, telemetry: Telemetry, scaling: Scaling, *, share_port: bool
 ) -> tuple[Door, ...]:
     """The doors that the settings and the deployments file open, not yet bound.
 
@@ -82,7 +83,7 @@ def doors(
     wanted, named = ports(settings), _dynamo_ports(scaling)
     if not wanted and not named:
         return ()
-    parts = Parts(settings, planner, AutoscalerMetrics(telemetry.registry), executor, scaling)
+    parts = Parts(settings, planner, AutoscalerMetrics(telemetry.registry), scaling)
     opened = [kind for kind in _DOORS if kind.name in wanted]
     return (
         *(Door(_server(kind, parts, telemetry, share_port), wanted[kind.name], port_variable(kind.name)) for kind in opened),

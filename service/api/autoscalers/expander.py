@@ -28,8 +28,8 @@ from service.settings import Settings
 from service.telemetry import RpcName
 
 RPCS: Final = (RpcName("grpcplugin.Expander", "BestOptions"),)
-#: One Cluster Autoscaler asks one question at a time; each may hold its largest request several times over.
-MAX_CONCURRENT_REQUESTS: Final = 8
+#: One Cluster Autoscaler asks one question at a time; each holds its request, and while it is read four times as much.
+MAX_CONCURRENT_REQUESTS: Final = 4
 #: How long the Cluster Autoscaler waits; taken where a caller does not say how long it will.
 _PATIENCE_SECONDS: Final = 5.0
 #: Of that, what is kept for the way back.

@@ -81,6 +81,8 @@ class PodReader:
 
     def _add(self, data: bytes, annotations: Mapping[str, str]) -> int:
         spec = parsed(pb.PodSpec, data, "the spec of a pod")
+        if not spec.containers:  # no pod is so: something was lost on the way
+            raise Unreadable("a pod has no containers")
         self._groups[data] = gangs.PodFields(
             workload=spec.workloadRef.name,
             workload_group=spec.workloadRef.podGroup,

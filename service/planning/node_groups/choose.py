@@ -54,7 +54,8 @@ class NodeGroupChooser:
             raise Undecided("two options have one id")
         fits, obstacles, unknown = self._fits(groups, waiting, check_time)
         per_gang = _needed(waiting)
-        requests = np.array([num_devices(kind.pod.requests) for kind in waiting.kinds], np.int64)
+        # Sums of what anybody may ask for are beyond 64-bit integers.
+        requests = np.array([num_devices(kind.pod.requests) for kind in waiting.kinds], np.float64)
         standings = []
         for place, group in enumerate(groups):
             check_time()
@@ -100,6 +101,7 @@ class NodeGroupChooser:
                 unknown["device"] += bool(present.size)
                 continue
             for model in present.tolist():
+                check_time()
                 verdict = self._memory.verdict(serving.models[model][0], device, serving.models[model][1])
                 if verdict.unknown:
                     unjudged[model] = verdict.unknown
@@ -143,7 +145,7 @@ def _standing(
     obstacle: str,
     waiting: WaitingPods,
     needed: NDArray[np.int64],
-    devices_of_kind: NDArray[np.int64],
+    devices_of_kind: NDArray[np.float64],
     cost: Cost | None,
 ) -> Standing:
     kinds = waiting.kind_of[group.pods]

@@ -52,7 +52,7 @@ class CommandLine:
         found: dict[str, str] = {}
         words = self.filled
         for place, word in enumerate(words):
-            if not word.startswith("-") or word.strip("-") == "":
+            if not word.startswith("-") or word.strip("-") == "" or word[1:].isdigit():
                 continue
             name, is_joined, value = word.partition("=")
             following = words[place + 1] if place + 1 < len(words) else "-"

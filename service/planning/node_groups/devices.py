@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Final
 
 from service.catalogue.entries import Catalogue
-from service.catalogue.lookup import UnknownName, accelerator_by_any_name, node_type
 from service.placement.cluster import DEVICE_RESOURCES, Node
 from service.placement.node_labels import MEMORY_MIB, PRODUCT, num_shares_per_device, partition
 from service.planning.errors import InvalidRequest, NotFound
@@ -46,6 +45,22 @@ class Cost:
     currency: str
 
 
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device: of the catalogue, by its name; else what its label calls it, and its memory."""
+
+    name: str = ""
+    label: str = ""
+    usable_memory_bytes: float = 0.0
+
+    @property
+    def spec(self) -> AcceleratorSpec:
+        """The device as planning takes it, which is not hashable where it is not of the catalogue."""
+        if self.name:
+            return AcceleratorSpec(name=self.name)
+        return AcceleratorSpec(inline=InlineAccelerator(self.label, usable_memory_bytes=self.usable_memory_bytes))
+
+
 def is_device(resource: str) -> bool:
     """Whether a resource counts devices or slices of them."""
     return resource in DEVICE_RESOURCES or resource.startswith(_SLICES)
@@ -64,7 +79,7 @@ class NodeDevices:
         self._prices = PriceBook(catalogue)
         self._cost_of = lru_cache(maxsize=_CACHED)(self._priced)
 
-    def device(self, node: Node) -> AcceleratorSpec | None:
+    def device(self, node: Node) -> Device | None:
         """One whole device of the node, or one slice where all are sliced alike; None where its memory is not known."""
         labels = node.labels
         if num_shares_per_device(labels) > 1:  # several pods share its memory, nobody knows in which parts
@@ -72,21 +87,21 @@ class NodeDevices:
         if not partition(labels):
             name = self._by_device_label(labels) or self._by_instance_type(labels)
             if name is not None:
-                return AcceleratorSpec(name=name)
+                return Device(name)
         memory = labels.get(MEMORY_MIB, "")
         if memory.isascii() and memory.isdigit() and 0 < len(memory) <= _LONGEST_MIB and int(memory):
-            return AcceleratorSpec(
-                inline=InlineAccelerator(labels.get(PRODUCT, "GPU"), usable_memory_bytes=int(memory) * 2.0**20)
-            )
+            return Device(label=labels.get(PRODUCT, "GPU"), usable_memory_bytes=int(memory) * 2.0**20)
         return None
 
+    # Names are looked up as they are: the nearest ones to an unknown name take milliseconds to find, for each node group.
+
     def _by_device_label(self, labels: Mapping[str, str]) -> str | None:
+        known = self._catalogue
         for label in _DEVICE_LABELS:
-            if value := labels.get(label):
-                try:
-                    return accelerator_by_any_name(self._catalogue, value).name
-                except UnknownName:
-                    continue
+            value = labels.get(label, "").casefold()
+            name = known.accelerator_names.get(value) or known.accelerators_by_label.get(value)
+            if name is not None:
+                return name
         return None
 
     def _by_instance_type(self, labels: Mapping[str, str]) -> str | None:
@@ -94,13 +109,8 @@ class NodeDevices:
         return None if name is None else self._catalogue.node_types[name].accelerator
 
     def _node_type(self, labels: Mapping[str, str]) -> str | None:
-        for label in _INSTANCE_TYPES:
-            if value := labels.get(label):
-                try:
-                    return node_type(self._catalogue, value).name
-                except UnknownName:
-                    continue
-        return None
+        names = (self._catalogue.node_type_names.get(labels.get(label, "").casefold()) for label in _INSTANCE_TYPES)
+        return next((name for name in names if name is not None), None)
 
     def cost(self, node: Node) -> Cost | None:
         """The catalogue's price of the node's instance type: of its region, else of any; None where there is none."""

@@ -12,8 +12,9 @@ from service.planning import defaults
 from service.planning.capacity import known_capacity
 from service.planning.errors import InvalidRequest, NotFound, PlanningError
 from service.planning.explain import plainly
+from service.planning.node_groups.devices import Device
 from service.planning.node_groups.served import SGLANG, VLLM, Served
-from service.planning.requests import AcceleratorSpec, ModelSpec, Parallelism, Precision
+from service.planning.requests import ModelSpec, Parallelism, Precision
 from service.planning.resolve import Resolver
 
 _CACHED: Final = 8192
@@ -38,18 +39,20 @@ class ModelMemory:
         self._vllm_ratio = _default_ratio(resolver)
         self.verdict = lru_cache(maxsize=_CACHED)(self._verdict)
 
-    def _verdict(self, served: Served, accelerator: AcceleratorSpec, num_devices: int) -> Verdict:
+    def _verdict(self, served: Served, device: Device, num_devices: int) -> Verdict:
         """Whether weights and a sequence fit.
 
         Args:
             served: what the pod serves.
-            accelerator: one device of the node.
+            device: one of the node.
             num_devices: that the pod asks for: what the model is split over where nothing else is said.
         """
         if served.doubt:
             return Verdict(None, served.doubt, "pod")
+        if served.model.casefold() not in self._resolver.catalogue.model_names:
+            return Verdict(None, "the catalogue has no such model", "model")  # the nearest names would take milliseconds
         try:
-            return self._judged(served, accelerator, num_devices)
+            return self._judged(served, device, num_devices)
         except NotFound as error:
             return Verdict(None, str(error), "model" if error.kind == "model" else "device")
         except InvalidRequest as error:  # an engine would refuse the shape on any device
@@ -57,7 +60,7 @@ class ModelMemory:
         except PlanningError as error:
             return Verdict(None, str(error), "model")
 
-    def _judged(self, served: Served, accelerator: AcceleratorSpec, num_devices: int) -> Verdict:
+    def _judged(self, served: Served, device: Device, num_devices: int) -> Verdict:
         spec = ModelSpec(name=served.model)
         architecture = self._resolver.architecture(spec)
         native = architecture.checkpoint_precision
@@ -73,15 +76,15 @@ class ModelMemory:
             # vLLM does not start where one sequence of full length has no room; others take shorter ones.
             context = architecture.context_limit_tokens if served.engine == VLLM and not served.chooses_context else None
         ratio = self._ratio(served)
-        device = self._resolver.device(accelerator)
-        found = known_capacity(split.footprint, device, ratio, context or 1, 1, plainly)
+        resolved = self._resolver.device(device.spec)
+        found = known_capacity(split.footprint, resolved, ratio, context or 1, 1, plainly)
         if found is None:
             return Verdict(None, "the memory of the device is not known", "device")
         if found.fits:
             return Verdict(True)
         need, have = found.required_bytes / _GIB, found.available_bytes / _GIB
         reason = (
-            f"{served.model} needs {need:.1f} GiB on each of {shape.num_devices} devices, {device.title} gives {have:.1f} GiB"
+            f"{served.model} needs {need:.1f} GiB on each of {shape.num_devices} devices, {resolved.title} gives {have:.1f} GiB"
         )
         return Verdict(False, reason)
 

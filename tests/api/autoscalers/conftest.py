@@ -9,6 +9,7 @@ from service.api.autoscalers.keda import KedaScaler
 from service.api.autoscalers.readings import Readings
 from service.api.prometheus import PrometheusReader
 from service.catalogue.loader import load
+from service.planning.node_groups.choose import NodeGroupChooser
 from service.planning.planner import Planner
 from service.planning.replicas import ReplicaPlanner
 from tests.api.autoscalers.fake_prometheus import FakePrometheus, fake_prometheus
@@ -60,3 +61,8 @@ def scaler(readings: Readings) -> KedaScaler:
 def asks(prometheus: FakePrometheus) -> dict[str, str]:
     """Metadata whose demand is read."""
     return ASKED | {"prometheusServer": prometheus.url, "query": "demand"}
+
+
+@pytest.fixture(scope="session")
+def chooser(scaled_planner: Planner) -> NodeGroupChooser:
+    return NodeGroupChooser(scaled_planner.catalogue, scaled_planner.resolver)

@@ -1,6 +1,7 @@
 """A fake KEDA and a fake Dynamo against the running service, over real gRPC, with TLS; and what a scrape sees."""
 
 import asyncio
+import os
 import re
 import subprocess
 import sys
@@ -307,7 +308,7 @@ def test_a_wrong_file_stops_the_start_with_its_reasons(tmp_path: Path) -> None:
     ports = {"TONNAGE_GRPC_PORT": "0", "TONNAGE_HTTP_PORT": "0"}
     ran = subprocess.run(
         [sys.executable, "-c", "from service.main import main; main()"],
-        env={"PATH": "", "TONNAGE_DEPLOYMENTS_FILE": str(deployments), **ports},
+        env=os.environ | {"TONNAGE_DEPLOYMENTS_FILE": str(deployments), **ports},
         capture_output=True,
         text=True,
         timeout=60,
