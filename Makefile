@@ -54,7 +54,7 @@ golden: $(VENV)/.development ## Write the golden answers anew (commit them by th
 	$(BIN)/python -m pytest tests/golden --rewrite-golden
 
 bench: $(VENV)/.development ## Run what is measured rather than asserted: tests/benchmarks/
-	@set -e; for name in derived_figures doors engine_memory serving sweep fleets; do echo "== $$name"; $(BIN)/python -m "tests.benchmarks.$$name"; done
+	@set -e; for name in derived_figures doors engine_memory serving sweep fleets autoscalers expander placement; do echo "== $$name"; $(BIN)/python -m "tests.benchmarks.$$name"; done
 
 models: $(VENV)/.development ## Show every published configuration as it is read, beside an independent count
 	@$(BIN)/python -m tests.benchmarks.models

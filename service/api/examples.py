@@ -115,4 +115,15 @@ REQUESTS: Final[dict[str, dict[str, Any]]] = {
         "term": "ON_DEMAND",
         "price_list": {"exchange_rates": [{"from_currency": "USD", "to_currency": "EUR", "rate": 0.9, "date": "2026-07-01"}]},
     },
+    "SimulatePlacement": {
+        "cluster": {"nodes": [{"count": 3, "devices": 8}]},
+        "jobs": [
+            {"name": "a", "num_pods": 1, "devices_per_pod": 4},
+            {"name": "b", "num_pods": 1, "devices_per_pod": 4},
+            {"name": "T16", "num_pods": 2, "devices_per_pod": 8},
+            {"name": "T8", "num_pods": 1, "devices_per_pod": 8},
+        ],
+        # Weights of {"cpu": 1, "memory": 1} are the default; {"nvidia.com/gpu": 5} with MOST_ALLOCATED packs.
+        "policy": {"gang": False, "scoring": "LEAST_ALLOCATED"},
+    },
 }

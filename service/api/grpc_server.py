@@ -29,7 +29,7 @@ def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission, gate:
     peek, store = servicer.cache.peek, servicer.cache.store
     begin, end = metrics.begin, metrics.end
 
-    async def compute(request: bytes) -> bytes:
+    async def compute(request: bytes, context: Context) -> bytes:
         admission.enter("grpc")
         try:
             message = servicer.parse(request)
@@ -38,7 +38,7 @@ def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission, gate:
             if is_live:
                 question = await servicer.observed(question)
             if servicer.is_shared and not is_live:
-                answer = await servicer.shared(message, question)
+                answer = await servicer.shared(message, question, usable_seconds(context.time_remaining()))
             else:
                 answer = servicer.codec.write(servicer.plan(question)).SerializeToString()
         finally:
@@ -56,7 +56,7 @@ def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission, gate:
                 turn = _entered(gate, context, scope)
             answer = peek(name, FLAVOUR, request)
             if answer is None:
-                answer = await compute(request)
+                answer = await compute(request, context)
             code = "OK"
             return answer
         except Exception as error:

@@ -113,7 +113,9 @@ def write_finite_check(source: FunctionSource, matched: list[FieldPair]) -> None
     """Statements that raise NotFinite where a double of ``result`` is not finite."""
     for pair in matched:
         if pair.descriptor.is_repeated and pair.is_double and not pair.is_map:
-            total = f"result.{pair.name}.sum()" if pair.is_column else f"sum(result.{pair.name})"
+            column = f"result.{pair.name}"
+            # Of a column the sum of squares, which takes half the time of its sum.
+            total = f"{column}.dot({column})" if pair.is_column else f"sum({column})"
             source.line(f"if not {source.name(math.isfinite)}({total}):")
             source.line(f"{source.name(_refuse_items)}({pair.name!r}, result.{pair.name})", 2)
     doubles = [pair for pair in matched if pair.is_double and (pair.is_map or not pair.descriptor.is_repeated)]

@@ -14,6 +14,7 @@ from tonnage.v1 import (
     claim_service_pb2,
     fleet_service_pb2,
     kernel_service_pb2,
+    placement_service_pb2,
     serving_service_pb2,
     sweep_service_pb2,
 )
@@ -26,6 +27,7 @@ FILES: Final[tuple[FileDescriptor, ...]] = (
     serving_service_pb2.DESCRIPTOR,
     fleet_service_pb2.DESCRIPTOR,
     sweep_service_pb2.DESCRIPTOR,
+    placement_service_pb2.DESCRIPTOR,
 )
 
 

@@ -26,9 +26,10 @@ from service.api.validation import violations
 from service.api.wire import wire_writer
 from service.cache.cache import Cache
 from service.cache.policy import COST_CLASSES, CostClass, uses_redis
-from service.planning.errors import InvalidRequest, Violation
+from service.planning.errors import InvalidRequest, OutOfTime, Violation
 from service.planning.planner import Planner
 from service.planning.serving.requests import EstimateServingRequest
+from service.planning.streams import NEVER, Stop
 from service.telemetry import Door, Telemetry
 
 T = TypeVar("T")
@@ -86,7 +87,7 @@ class Servicer:
     codec: Codec
     is_shared: bool
     _is_heavy: bool  # computed on a thread: it would hold up every other request
-    _ask: Callable[[Any], Any]
+    _ask: Callable[[Any, Stop], Any]
     _planning_seconds: Histogram
     _executor: Executor
     _observe: Callable[[Any], Awaitable[Any]] | None  # for RPCs that can rest on what another server says
@@ -121,10 +122,10 @@ class Servicer:
         """The question with what the other server says put in."""
         return question if self._observe is None else await self._observe(question)
 
-    def plan(self, question: Any) -> Any:
-        """The planner's answer; of an RPC that streams, its parts."""
+    def plan(self, question: Any, stop: Stop = NEVER) -> Any:
+        """The planner's answer; of an RPC that streams, its parts. OutOfTime where a search was stopped before its end."""
         begun = perf_counter()
-        result = self._ask(question)
+        result = self._ask(question, stop)
         self._planning_seconds.observe(perf_counter() - begun)
         return result
 
@@ -136,24 +137,39 @@ class Servicer:
         """Runs the work on the planning thread, after what waits for it already."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
-    async def shared(self, request: Message, question: Any) -> bytes:
+    async def shared(self, request: Message, question: Any, seconds: float | None = None) -> bytes:
         """The serialized response: from Redis, from an equal request that is being answered just now, or computed.
 
         Args:
             request: the request.
             question: what it asks.
+            seconds: how long its asker waits. Whoever else asks the same waits for as long as he likes. Default: for ever.
+
+        Raises:
+            OutOfTime: the answer takes longer. Nothing is computed any more, unless others wait for it too.
         """
 
         async def compute() -> bytes:
             if not self._is_heavy:
-                return self._planned(question)
-            return await asyncio.get_running_loop().run_in_executor(self._executor, self._planned, question)
+                return self._planned(question, NEVER)
+            stop = Stop()
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._executor, self._planned, question, stop)
+            except asyncio.CancelledError:
+                stop.is_asked = True
+                raise
 
         key = request.SerializeToString(deterministic=True)
-        return await self.cache.get_or_compute(self.rpc.name, key, compute, validate=self._is_response)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.cache.get_or_compute(self.rpc.name, key, compute, validate=self._is_response)
+        except TimeoutError:
+            raise OutOfTime(
+                f"the answer takes longer than the {seconds:.3g} s that its deadline leaves; ask for less, or wait longer"
+            ) from None
 
-    def _planned(self, question: Any) -> bytes:
-        return self.codec.write(self.plan(question)).SerializeToString()
+    def _planned(self, question: Any, stop: Stop) -> bytes:
+        return self.codec.write(self.plan(question, stop)).SerializeToString()
 
     def _is_response(self, stored: bytes) -> bool:
         self.rpc.response.FromString(stored)  # raises where it is none
@@ -214,12 +230,13 @@ def _observer(
     return observe
 
 
-def _codec_and_method(rpc: Rpc, planner: Planner) -> tuple[Codec, Callable[[Any], Any]]:
+def _codec_and_method(rpc: Rpc, planner: Planner) -> tuple[Codec, Callable[[Any, Stop], Any]]:
     method = getattr(planner, _WORD_START.sub("_", rpc.name).lower())
     hints = typing.get_type_hints(method)
     answer = hints.pop("return")
     if rpc.is_streaming:  # the planner says Stream[part]
         (answer,) = typing.get_args(answer)
+    takes_stop = hints.pop("stop", None) is not None
     ((name, asked),) = hints.items()
     takes_name = asked is str
     if takes_name:
@@ -232,4 +249,8 @@ def _codec_and_method(rpc: Rpc, planner: Planner) -> tuple[Codec, Callable[[Any]
         write_json=result_encoder(rpc.response, answer),
         write_bytes=wire_writer(rpc.response, answer),
     )
-    return codec, (lambda question: method(getattr(question, name))) if takes_name else method
+    if takes_stop:
+        return codec, method
+    if takes_name:
+        return codec, lambda question, _: method(getattr(question, name))
+    return codec, lambda question, _: method(question)

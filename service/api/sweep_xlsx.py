@@ -24,6 +24,9 @@ _LIMITS: Final = [cell_xml(str(member)) for member in Limit]
 class _SheetCells(ArrayCells):
     """Columns as the cells of a sheet."""
 
+    zero = number_xml("0.0")
+    nothing = cell_xml(None)
+
     def numbers(self, column: Any) -> Ready:
         """Numbers."""
         return Ready(map(number_xml, super().numbers(column)))

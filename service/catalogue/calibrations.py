@@ -5,6 +5,7 @@ pair, or a prior: what the engine takes elsewhere, carried over by what kernels 
 """
 
 import datetime
+import re
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from math import isfinite
@@ -15,6 +16,7 @@ from service.catalogue.sections import Section
 from service.units import BYTES_PER_ELEMENT
 
 _DAYS_PER_YEAR: Final = 365.25
+_BUILD_DAY: Final = re.compile(r"(?<!\d)(20\d\d)(\d\d)(\d\d)(?!\d)")
 
 
 class CalibrationBasis(StrEnum):
@@ -65,6 +67,7 @@ class Parameters:
     prefill_attention_ratio: float
     linear_prefill_factor: float  # how much longer a prompt takes where all layers are linear
     latent_prefill_factor: float
+    prefill_state_moves: float  # how often kernels between the matrices of a layer read or write a hidden state
     prefill_launch_ratio: float  # launching kernels one by one, of what the same kernels take in a captured graph
     interference_ratio: float  # what prompts cost the requests that decode, of what they take alone
     # Until the first token.
@@ -167,12 +170,23 @@ class Calibration:
 
 
 def release_day(releases: tuple[Release, ...], version: str | None) -> datetime.date | None:
-    """The day of a release, or of the last listed before it; None where no version is given or none is listed."""
-    wanted = parse_version(version) if version else None
-    if wanted is None or not releases:
+    """The day in a build's name, else that of the release, or of the last listed before it; None where nothing tells it."""
+    if version is None:
         return None
+    built, wanted = _day_in(version), parse_version(version)
+    if built is not None or wanted is None or not releases:
+        return built
     older = [each.day for each in releases if each.version <= wanted]
     return older[-1] if older else releases[0].day
+
+
+def _day_in(version: str) -> datetime.date | None:
+    """The day that names of nightly builds tell ("nightly-dev-20260402-d7256eb6", "0.19.1.dev20260402")."""
+    found = _BUILD_DAY.search(version)
+    try:
+        return datetime.date(*map(int, found.groups())) if found else None
+    except ValueError:  # digits that look like a day and are none
+        return None
 
 
 def years_between(start: datetime.date, end: datetime.date) -> float:

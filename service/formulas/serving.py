@@ -88,20 +88,14 @@ def inter_token_seconds(*, decode_step_seconds: float, interference_seconds: flo
     return decode_step_seconds + interference_seconds
 
 
-@formula("host + prefill · (1 + α · (B − 1)) + step / 2", source=_MODEL)
-def first_token_seconds(
-    *,
-    host_seconds: float,
-    prefill_seconds: float,
-    prompts_ahead: float,
-    decode_step_seconds: float,
-) -> float:
-    """TTFT without a queue for memory: the host's share, the own prompt and those ahead of it, half a step to be picked up.
+@formula("host + prefill + wait", source=_MODEL)
+def first_token_seconds(*, host_seconds: float, prefill_seconds: float, wait_seconds: float) -> float:
+    """TTFT without a queue for memory: the host's share, the own prompt, and the wait for the steps and prompts of others.
 
-    >>> round(first_token_seconds(host_seconds=0.03, prefill_seconds=0.1, prompts_ahead=2, decode_step_seconds=0.02), 3)
-    0.34
+    >>> round(first_token_seconds(host_seconds=0.03, prefill_seconds=0.1, wait_seconds=0.22), 3)
+    0.35
     """
-    return host_seconds + prefill_seconds * (1 + prompts_ahead) + decode_step_seconds / 2
+    return host_seconds + prefill_seconds + wait_seconds
 
 
 @formula("N · D / (D + W)", source=_LITTLE)

@@ -52,5 +52,5 @@ def _job(name: str, pods: Sequence[Pod], min_pods: int, *, is_gang: bool) -> Job
 
 def _device_resource(pods: Iterable[Pod]) -> str:
     asked = {resource for pod in pods for resource in pod.requests}
-    named: list[str] = [each for each in DEVICE_RESOURCES if each in asked] or sorted(each for each in asked if "/mig-" in each)
-    return named[0] if named else NVIDIA_GPU
+    whole: list[str] = [each for each in DEVICE_RESOURCES if each in asked]
+    return next(iter(whole or sorted(each for each in asked if "/mig-" in each)), NVIDIA_GPU)

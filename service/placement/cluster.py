@@ -26,6 +26,11 @@ DEVICE_RESOURCES: Final = (
 )
 
 
+def is_device(resource: str) -> bool:
+    """Whether a resource is a device, or a MIG partition of one under a name of its own."""
+    return resource in DEVICE_RESOURCES or "/mig-" in resource
+
+
 class Effect(StrEnum):
     """What a taint does to pods that do not tolerate it, as Kubernetes spells it."""
 

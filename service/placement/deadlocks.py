@@ -19,6 +19,8 @@ from service.placement.state import ClusterState
 
 #: Jobs that hold something and wait, among which circles are looked for; more would take seconds.
 MAX_JOBS: Final = 300
+#: Kinds of a job's missing pods that are looked at.
+MAX_KINDS: Final = 10
 
 
 def deadlocks(
@@ -26,8 +28,10 @@ def deadlocks(
 ) -> tuple[Deadlock, ...]:
     """Every largest circle among the first ``MAX_JOBS`` jobs that hold something and wait."""
     holders = [run for run in runs if run.state is JobState.WAITING_PARTIAL][:MAX_JOBS]
-    waits = np.array([[a is not b and _waits_for(state, a, b) for b in holders] for a in holders], np.bool_)
-    if len(holders) < 2 or not waits.any():
+    if len(holders) < 2:
+        return ()
+    waits = _waits(state, holders)
+    if not waits.any():
         return ()
     reach = _closure(waits)
     found, seen = [], set[int]()
@@ -40,18 +44,32 @@ def deadlocks(
     return tuple(found)
 
 
-def _waits_for(state: ClusterState, waiting: Run, other: Run) -> bool:
-    held: dict[int, Amounts] = defaultdict(lambda: np.zeros(len(state.resources), np.int64))
-    for place, node in other.placed.items():
-        held[node] += other.kinds[place].requests
-    for kind in {id(waiting.kinds[place]): waiting.kinds[place] for place in waiting.missing()}.values():
-        asked = kind.asked
-        for node, amounts in held.items():
-            now = state.free[asked, node]
-            fits_then = (now + amounts[asked] >= kind.requests[asked]).all()
-            if kind.eligible[node] and fits_then and not (now >= kind.requests[asked]).all():
-                return True
-    return False
+def _waits(state: ClusterState, holders: Sequence[Run]) -> NDArray[np.bool_]:
+    """Who (row) waits for whom (column)."""
+    owners, nodes, amounts = _held(state, holders)
+    by_kind: dict[int, NDArray[np.bool_]] = {}
+    waits = np.zeros((len(holders), len(holders)), np.bool_)
+    for row, run in enumerate(holders):
+        kinds = {id(run.kinds[place]): run.kinds[place] for place in run.missing()}
+        for kind in list(kinds.values())[:MAX_KINDS]:
+            if id(kind) not in by_kind:
+                asked, needs = kind.asked, kind.requests[kind.asked, None]
+                now = state.free[asked[:, None], nodes]
+                would_fit = (now + amounts[asked] >= needs).all(axis=0) & ~(now >= needs).all(axis=0)
+                by_kind[id(kind)] = np.isin(np.arange(len(holders)), owners[would_fit & state.eligible(kind, nodes)])
+            waits[row] |= by_kind[id(kind)]
+    np.fill_diagonal(waits, False)
+    return waits
+
+
+def _held(state: ClusterState, holders: Sequence[Run]) -> tuple[NDArray[np.intp], NDArray[np.intp], Amounts]:
+    """What jobs hold, by job and node: the job, the node, and how much of each resource."""
+    held: dict[tuple[int, int], Amounts] = defaultdict(lambda: np.zeros(len(state.resources), np.int64))
+    for number, run in enumerate(holders):
+        for place, node in run.placed.items():
+            held[number, node] += run.kinds[place].requests
+    owners, nodes = np.array(list(held), np.intp).reshape(-1, 2).T
+    return owners, nodes, np.array(list(held.values()), np.int64).reshape(len(held), -1).T
 
 
 def _closure(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:

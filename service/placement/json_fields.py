@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from service.placement.errors import Unreadable
 from service.placement.quantities import amount
@@ -23,7 +23,7 @@ class Fields:
         """The path of a key; a long key is cut."""
         return f"{self.path}.{key[:80]}" if self.path else key[:80]
 
-    def object(self, key: str) -> "Fields":
+    def inner(self, key: str) -> "Fields":
         """The object under a key; an empty one where there is none."""
         value = self.values.get(key)
         return Fields(_mapping(value, self.at(key)) if value is not None else {}, self.at(key))
@@ -49,7 +49,7 @@ class Fields:
 
     def text_map(self, key: str) -> dict[str, str]:
         """The texts by key under a key, as labels are."""
-        inner = self.object(key)
+        inner = self.inner(key)
         return {name: _text(value, inner.at(name)) for name, value in inner.values.items()}
 
     def flag(self, key: str) -> bool:
@@ -70,7 +70,7 @@ class Fields:
 
     def amounts(self, key: str) -> dict[str, int]:
         """Amounts by resource under a key, as allocatable and requests are."""
-        amounts, inner = {}, self.object(key)
+        amounts, inner = {}, self.inner(key)
         for resource, quantity in inner.values.items():
             try:
                 amounts[resource] = amount(resource, quantity)
@@ -80,7 +80,7 @@ class Fields:
 
     def name(self) -> str:
         """``metadata.name``, which no object may lack."""
-        metadata = self.object("metadata")
+        metadata = self.inner("metadata")
         name = metadata.text("name")
         if not name:
             raise Unreadable(metadata.at("name"), "it is missing", "send the object as kubectl prints it")
@@ -89,7 +89,7 @@ class Fields:
             raise Unreadable(metadata.at("name"), reason)
         return name
 
-    def _list(self, key: str) -> Sequence[Any]:
+    def _list(self, key: str) -> Sequence[object]:
         value = self.values.get(key)
         if value is None:
             return ()

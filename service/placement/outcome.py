@@ -9,7 +9,7 @@ from service.placement.cluster import DEVICE_RESOURCES, Pod
 from service.placement.deadlocks import MAX_JOBS, deadlocks
 from service.placement.policies import JobState, WaitForPodsReady
 from service.placement.queueing import Run
-from service.placement.reasons import Reasons
+from service.placement.reasons import MAX_KINDS, Reasons
 from service.placement.results import JobOutcome, NodeGroupUse, Outcome, Placement
 from service.placement.scoring import Amounts
 from service.placement.simulate import MAX_STEPS, Simulation
@@ -156,6 +156,9 @@ def _notes(simulation: Simulation, counted: Amounts) -> Iterable[str]:
         yield f"{simulation.num_steps} steps were taken; the first {MAX_STEPS} are listed"
     if sum(run.state is JobState.WAITING_PARTIAL for run in simulation.runs) > MAX_JOBS:
         yield f"deadlocks were looked for among the first {MAX_JOBS} jobs that hold something and wait"
+    kinds = {id(run.kinds[place]) for run in simulation.runs if run.state in _WAITING for place in run.missing()[:1]}
+    if len(kinds) > MAX_KINDS:
+        yield f"pods of {len(kinds)} kinds wait; reasons were looked for among the first {MAX_KINDS}"
     unmodelled = sorted({each for run in simulation.runs for pod in run.job.pods for each in pod.unmodelled})
     if unmodelled:
         yield f"pods ask for what is not simulated: {', '.join(unmodelled)}; they may find fewer nodes than shown"

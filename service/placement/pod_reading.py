@@ -18,12 +18,12 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 def read_pod(item: Fields, groups: GroupCounts) -> Pod:
     """The pod. Unreadable where something that is needed is of the wrong kind."""
-    metadata, spec = item.object("metadata"), item.object("spec")
+    metadata, spec = item.inner("metadata"), item.inner("spec")
     namespace = metadata.text("namespace") or "default"
     labels = metadata.text_map("labels")
-    affinity = spec.object("affinity")
+    affinity = spec.inner("affinity")
     containers, stages = _containers(spec, "containers"), _containers(spec, "initContainers")
-    overhead, pod_level = spec.amounts("overhead"), _requests(spec.object("resources"))
+    overhead, pod_level = spec.amounts("overhead"), _requests(spec.inner("resources"))
     return Pod(
         namespace=namespace,
         name=item.name(),
@@ -33,9 +33,9 @@ def read_pod(item: Fields, groups: GroupCounts) -> Pod:
         labels=labels,
         tolerations=tuple(map(_toleration, spec.objects("tolerations"))),
         node_selector=spec.text_map("nodeSelector"),
-        required_node_terms=_node_terms(affinity.object("nodeAffinity")),
-        pod_affinity=tuple(_pod_terms(affinity.object("podAffinity"), namespace)),
-        pod_anti_affinity=tuple(_pod_terms(affinity.object("podAntiAffinity"), namespace)),
+        required_node_terms=_node_terms(affinity.inner("nodeAffinity")),
+        pod_affinity=tuple(_pod_terms(affinity.inner("podAffinity"), namespace)),
+        pod_anti_affinity=tuple(_pod_terms(affinity.inner("podAntiAffinity"), namespace)),
         priority=spec.whole("priority"),
         scheduling_gates=tuple(gate.text("name") for gate in spec.objects("schedulingGates")),
         gang=gang_of(namespace, labels, _gang_annotations(metadata), _group_fields(spec), groups),
@@ -46,24 +46,22 @@ def read_pod(item: Fields, groups: GroupCounts) -> Pod:
 
 def _gang_annotations(metadata: Fields) -> dict[str, str]:
     # One by one: what else stands there is not even looked at.
-    annotations = metadata.object("annotations")
+    annotations = metadata.inner("annotations")
     return {key: annotations.text(key) for key in ANNOTATIONS if annotations.has(key)}
 
 
 def _group_fields(spec: Fields) -> PodFields:
-    reference = spec.object("workloadRef")
+    reference = spec.inner("workloadRef")
     return PodFields(
         workload=reference.text("name"),
         workload_group=reference.text("podGroup"),
         workload_replica=reference.text("podGroupReplicaKey"),
-        scheduling_group=spec.object("schedulingGroup").text("podGroupName"),
+        scheduling_group=spec.inner("schedulingGroup").text("podGroupName"),
     )
 
 
 def _containers(spec: Fields, key: str) -> list[Container]:
-    return [
-        Container(_requests(each.object("resources")), each.text("restartPolicy") == "Always") for each in spec.objects(key)
-    ]
+    return [Container(_requests(each.inner("resources")), each.text("restartPolicy") == "Always") for each in spec.objects(key)]
 
 
 def _requests(resources: Fields) -> dict[str, int]:
@@ -79,7 +77,7 @@ def _toleration(fields: Fields) -> Toleration:
 def _node_terms(affinity: Fields) -> tuple[NodeSelectorTerm, ...] | None:
     if not affinity.has(_REQUIRED):
         return None
-    terms = affinity.object(_REQUIRED).objects("nodeSelectorTerms")
+    terms = affinity.inner(_REQUIRED).objects("nodeSelectorTerms")
     return tuple(
         NodeSelectorTerm(tuple(_requirements(term, "matchExpressions")), tuple(_requirements(term, "matchFields")))
         for term in terms
@@ -98,7 +96,7 @@ def _pod_terms(affinity: Fields, namespace: str) -> Iterator[PodAffinityTerm]:
     for term in affinity.objects(_REQUIRED):
         requirements: tuple[Requirement, ...] | None = None
         if term.has("labelSelector"):
-            selector = term.object("labelSelector")
+            selector = term.inner("labelSelector")
             equal = (Requirement(key, "In", (value,)) for key, value in sorted(selector.text_map("matchLabels").items()))
             requirements = (*equal, *_requirements(selector, "matchExpressions"))
         namespaces = term.texts("namespaces")
@@ -113,6 +111,6 @@ def _unmodelled(spec: Fields, affinity: Fields) -> Iterator[str]:
         yield "topology spread constraints"
     if any(port.has("hostPort") for container in spec.objects("containers") for port in container.objects("ports")):
         yield "host ports"
-    terms = [*affinity.object("podAffinity").objects(_REQUIRED), *affinity.object("podAntiAffinity").objects(_REQUIRED)]
-    if any(term.object("namespaceSelector").values for term in terms):
+    terms = [*affinity.inner("podAffinity").objects(_REQUIRED), *affinity.inner("podAntiAffinity").objects(_REQUIRED)]
+    if any(term.inner("namespaceSelector").values for term in terms):
         yield "namespace selectors of affinities (taken as all namespaces)"

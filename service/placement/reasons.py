@@ -11,6 +11,8 @@ from service.placement.queueing import Run
 from service.placement.results import PlacementObstacle
 from service.placement.state import ClusterState, Kind
 
+#: Kinds of waiting pods that reasons are looked for.
+MAX_KINDS: Final = 2_000
 _MAX_NAMED: Final = 3  # obstacles in a sentence; all of them stand beside it
 
 
@@ -20,6 +22,7 @@ class Reasons:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._known: dict[int, tuple[PlacementObstacle, ...]] = {}
+        self._rooms: dict[int, tuple[int, int]] = {}
 
     def obstacles(self, run: Run, gang: bool) -> tuple[PlacementObstacle, ...]:
         """What keeps the first waiting pod of a job from each group of nodes, most nodes first."""
@@ -28,6 +31,8 @@ class Reasons:
             return ()
         kind = run.kinds[missing[0]]
         if id(kind) not in self._known:
+            if len(self._known) == MAX_KINDS:
+                return ()
             self._known[id(kind)] = self._found(kind)
         found = self._known[id(kind)]
         together = self._together(run, kind, gang, len(missing))
@@ -35,11 +40,12 @@ class Reasons:
 
     def _found(self, kind: Kind) -> tuple[PlacementObstacle, ...]:
         by_cause: dict[tuple[str, str, str], int] = defaultdict(int)
-        for place, count in self._per_class_and_group(~kind.eligible):
-            obstacle = kind.classes[place[0]]
+        eligible = self._state.eligible(kind)
+        for place, count in self._per_class_and_group(~eligible):
+            obstacle = self._state.obstacle(kind, place[0])
             assert obstacle is not None
             by_cause[self._state.groups[place[1]], str(obstacle.kind), obstacle.reason] += count
-        left = kind.eligible.copy()
+        left = eligible.copy()
         for row in sorted(kind.asked.tolist(), key=self._urgency):
             short = left & (self._state.free[row] < kind.requests[row])
             left &= ~short
@@ -74,18 +80,24 @@ class Reasons:
         if needed > num_missing:
             reason = f"{run.job.min_pods} pods must run together, and only {len(run.placed) + num_missing} of them are there"
             return (PlacementObstacle("", len(state.nodes), "gang", reason),)
-        room = state.room(kind)
-        if not room.any():
+        room, most = self._room(kind)
+        if not room:
             return ()
-        if run.job.needs_one_link_domain:
-            rooms = np.bincount(state.domain_of, weights=room, minlength=len(state.domains))
-            if rooms.max() < num_missing + len(run.placed):
-                reason = f"no link domain has room for all of it: at most for {int(rooms.max())} pods more"
-                return (PlacementObstacle("", len(state.nodes), "link domain", reason),)
+        if run.job.needs_one_link_domain and most < num_missing + len(run.placed):
+            reason = f"no link domain has room for all of it: at most for {most} pods more"
+            return (PlacementObstacle("", len(state.nodes), "link domain", reason),)
         if gang and run.job.is_gang and 0 < needed:
-            reason = f"{needed} pods must start together, and there is room for {int(room.sum())}"
+            reason = f"{needed} pods must start together, and there is room for {room}"
             return (PlacementObstacle("", len(state.nodes), "gang", reason),)
         return ()
+
+    def _room(self, kind: Kind) -> tuple[int, int]:
+        """How many pods of a kind would still fit: in all, and in one link domain at most."""
+        if id(kind) not in self._rooms:
+            room = self._state.room(kind)
+            rooms = np.bincount(self._state.domain_of, weights=room, minlength=len(self._state.domains))
+            self._rooms[id(kind)] = int(room.sum()), int(rooms.max(initial=0))
+        return self._rooms[id(kind)]
 
     def sentence(self, run: Run, obstacles: tuple[PlacementObstacle, ...]) -> str:
         """The reason of a waiting job as a sentence."""

@@ -1,19 +1,22 @@
 """What would help: each change is simulated, and only what lets more devices work, or fewer wait idle, is named."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from service.placement.cluster import DEVICE_RESOURCES, Node, Pod
+from service.placement.errors import TooMany
 from service.placement.outcome import devices_of, outcome
 from service.placement.policies import Job, JobState, Policy, WaitForPodsReady
 from service.placement.results import Outcome, Remedy, RemedyKind
 from service.placement.scoring import Scoring, ScoringPolicy
-from service.placement.simulate import MAX_NODES, Simulation
+from service.placement.simulate import MAX_NODES, MAX_WORK, Simulation
 
 #: Beyond these, no remedies are tried: each of them is a simulation of its own.
 MAX_REMEDY_PODS: Final = 5_000
 MAX_REMEDY_NODES: Final = 5_000
+#: The same for the work of the simulation itself, and the most that each of the remedies may take.
+MAX_REMEDY_WORK: Final = MAX_WORK // 20
 _DEVICE_WEIGHT: Final = 5
 _MAX_DRAINED: Final = 8  # nodes whose draining is tried
 _MAX_GROUPS: Final = 4  # groups of nodes to which nodes are added
@@ -28,36 +31,46 @@ class Question:
     jobs: Sequence[Job]
     policy: Policy
 
-    def answered(self) -> Outcome:
-        """What comes of it."""
-        return outcome(self.simulated(), self.background)
+    def answered(self, max_work: int, check_time: Callable[[], None]) -> Outcome | None:
+        """What comes of it; None where it takes more work."""
+        try:
+            return outcome(self.simulated(max_work, check_time), self.background)
+        except TooMany:
+            return None
 
-    def simulated(self) -> Simulation:
-        """The simulation, run to its end."""
-        simulation = Simulation(self.nodes, self.background, self.jobs, self.policy)
+    def simulated(self, max_work: int = MAX_WORK, check_time: Callable[[], None] = lambda: None) -> Simulation:
+        """The simulation, run to its end. TooMany where it is too large or takes more work."""
+        simulation = Simulation(self.nodes, self.background, self.jobs, self.policy, max_work=max_work, check_time=check_time)
         simulation.run()
         return simulation
 
 
-def remedies(question: Question, simulation: Simulation, found: Outcome) -> tuple[Remedy, ...]:
+def remedies(
+    question: Question, simulation: Simulation, found: Outcome, check_time: Callable[[], None] = lambda: None
+) -> tuple[Remedy, ...]:
     """Changes after which more devices work or fewer are held idle: best first, but what costs hardware last.
 
     Args:
         question: what was simulated.
         simulation: its run.
         found: what came of it.
+        check_time: called often; what it raises ends the search.
     """
     if not any(job.state in (JobState.WAITING, JobState.WAITING_PARTIAL, JobState.EVICTED) for job in found.jobs):
         return ()
     tried = (*_other_policies(question), *_drained(question, simulation), *_more_nodes(question, found))
-    helped = [each for kind, said, changed in tried if (each := _judged(kind, said, changed.answered(), found)) is not None]
+    answered = ((kind, said, changed.answered(MAX_REMEDY_WORK, check_time)) for kind, said, changed in tried)
+    judged = (_judged(kind, said, then, found) for kind, said, then in answered if then is not None)
+    helped = [each for each in judged if each is not None]
     helped.sort(key=lambda each: (each.kind is RemedyKind.ADD_NODES, -each.num_devices_working, each.num_devices_held_idle))
     drains = [each for each in helped if each.kind is RemedyKind.DRAIN_NODE]
     return tuple(each for each in helped if each not in drains[1:])  # one node to drain is advice, eight are a riddle
 
 
-def is_small(question: Question) -> bool:
+def is_small(question: Question, simulation: Simulation) -> bool:
     """Whether remedies are tried at all."""
+    if simulation.work > MAX_REMEDY_WORK:
+        return False
     num_pods = len(question.background) + sum(len(job.pods) for job in question.jobs)
     return len(question.nodes) <= MAX_REMEDY_NODES and num_pods <= MAX_REMEDY_PODS
 
@@ -144,7 +157,10 @@ def _moved(question: Question, simulation: Simulation, name: str) -> tuple[str, 
     cordoned = [replace(node, unschedulable=node.unschedulable or node.name == name) for node in question.nodes]
     single = [Job(pod.full_name, (replace(pod, node_name=""),), 1, DEVICE_RESOURCES[0]) for pod in movers]
     packed = replace(question.policy, wait_for_pods_ready=None, gang=False, backfill=True)
-    trial = Question(cordoned, staying, single, packed).simulated()
+    try:
+        trial = Question(cordoned, staying, single, packed).simulated(MAX_REMEDY_WORK)
+    except TooMany:
+        return None
     if any(run.state is not JobState.RUNNING for run in trial.runs):
         return None
     target = {id(pod): trial.state.nodes[run.placed[0]].name for pod, run in zip(movers, trial.runs, strict=True)}

@@ -6,7 +6,7 @@ fall due together are done one at a time with a pass after each: what the first 
 
 import heapq
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -24,8 +24,9 @@ MAX_STEPS: Final = 1000
 #: Nodes and pods of one simulation.
 MAX_NODES: Final = 20_000
 MAX_PODS: Final = 100_000
-#: Looks at a waiting job or pod: some seconds of work.
-_MAX_LOOKS: Final = 3_000_000
+#: Work that one simulation may do, in about microseconds: half a minute.
+MAX_WORK: Final = 30_000_000
+_FEW_PODS: Final = 4
 
 
 class _Event(IntEnum):
@@ -40,7 +41,16 @@ class _Event(IntEnum):
 class Simulation:
     """One run of a scheduler. ``run()`` once; then ``state``, ``runs`` and ``steps`` say what came of it."""
 
-    def __init__(self, nodes: Sequence[Node], background: Sequence[Pod], jobs: Sequence[Job], policy: Policy) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        background: Sequence[Pod],
+        jobs: Sequence[Job],
+        policy: Policy,
+        *,
+        max_work: int = MAX_WORK,
+        check_time: Callable[[], None] = lambda: None,
+    ) -> None:
         """Prepares a run.
 
         Args:
@@ -48,14 +58,16 @@ class Simulation:
             background: pods that lie on nodes and stay there.
             jobs: what arrives; pods of theirs that have a node already lie there from the start.
             policy: how pods are placed.
+            max_work: what ``work`` may come to.
+            check_time: called often; what it raises ends the simulation.
 
         Raises:
             TooMany: nodes or pods pass the limits.
         """
         check_size(len(nodes), len(background) + sum(len(job.pods) for job in jobs))
         self.policy = policy
-        every_pod = [*background, *(pod for job in jobs for pod in job.pods)]
-        self.state = ClusterState(nodes, every_pod, policy.scoring)
+        self._max_work, self._check_time = max_work, check_time
+        self.state = ClusterState(nodes, [pod for job in jobs for pod in job.pods], policy.scoring, background)
         self.steps: list[Step] = []
         self.num_steps = 0
         self.now = 0.0
@@ -75,6 +87,11 @@ class Simulation:
                 self._bind(run, place, self.state.index[pod.node_name], None, reason="it lies there already")
         self._schedule(job.arrival_seconds, _Event.ARRIVE, run)
         return run
+
+    @property
+    def work(self) -> int:
+        """What was done so far, in about microseconds."""
+        return self._looks + self.state.work
 
     def run(self) -> None:
         """Lets everything happen until nothing more would, or the horizon is reached. TooMany where that takes too long."""
@@ -213,7 +230,9 @@ class Simulation:
         Pods that are alike fit greedily whenever they fit at all. Unlike ones are tried in their order, then largest first.
         """
         kinds = run.distinct_kinds()
-        if len(kinds) == 1 and not kinds[0].has_affinity and self.state.room(kinds[0], allowed).sum() < needed:
+        # Of few pods, trying costs less than counting the room.
+        is_counted = needed > _FEW_PODS and len(kinds) == 1 and not kinds[0].has_affinity
+        if is_counted and self.state.room(kinds[0], allowed).sum() < needed:
             return None
         orders = [missing] if len(kinds) == 1 else [missing, sorted(missing, key=run.size_of, reverse=True)]
         for order in orders:
@@ -291,10 +310,11 @@ class Simulation:
             self.steps.append(Step(self.now, action, run.job.name, "" if pod is None else pod.name, node, score, reason))
 
     def _look(self) -> None:
-        self._looks += 1
-        if self._looks > _MAX_LOOKS:
-            remedy = "ask for fewer jobs, no durations, or a nearer horizon_seconds"
-            raise TooMany("jobs", "the queue would be looked at more often", _MAX_LOOKS, remedy)
+        self._looks += 3
+        self._check_time()
+        if self.work > self._max_work:
+            remedy = "ask for fewer jobs or kinds of them, no durations, or a nearer horizon_seconds"
+            raise TooMany("jobs", f"placing them takes {self.work} units of work", self._max_work, remedy)
 
 
 def check_size(num_nodes: int, num_pods: int) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from service.placement.cluster import GangSpelling, Node, Pod, Taint
+from service.placement.cluster import GangSpelling, Node, Pod, Taint, is_device
 from service.placement.errors import TooMany, Unreadable
-from service.placement.gangs import group_counts
+from service.placement.gangs import GroupCounts, group_counts
 from service.placement.json_fields import Fields
 from service.placement.node_labels import link_domain, node_group, num_shares_per_device, partition
 from service.placement.pod_reading import read_pod
@@ -21,6 +21,8 @@ _T = TypeVar("_T")
 
 _LIST_KINDS: Final = {"List": "", "NodeList": "Node", "PodList": "Pod"}
 _OVER: Final = ("Succeeded", "Failed")
+_MOST_DEVICES: Final = 8192  # of one name on a node, slices included; sums over clusters are 32-bit numbers
+_MOST_ASKED: Final = 2048
 _MAX_ERRORS: Final = 20
 _REMEDY: Final = "send what `kubectl get nodes,pods -A -o json` prints"
 
@@ -59,7 +61,7 @@ def read_snapshot(snapshot: Mapping[str, object]) -> Snapshot:
     _check_size(len(by_kind["Node"]), len(by_kind["Pod"]))
     nodes = _unique(_each(by_kind["Node"], _read_node, errors), lambda node: f"node {node.name}", errors)
     alive = [item for item in by_kind["Pod"] if not _is_over(item, errors)]
-    pods = _unique(_each(alive, lambda item: read_pod(item, groups), errors), lambda pod: f"pod {pod.full_name}", errors)
+    pods = _unique(_each(alive, lambda item: _read_pod(item, groups), errors), lambda pod: f"pod {pod.full_name}", errors)
     if not nodes and not errors:
         errors.append(Unreadable("items", "there is no node among them", _REMEDY))
     if errors:
@@ -121,19 +123,30 @@ def _unique(made: Iterable[tuple[str, _T]], name: Callable[[_T], str], errors: l
 
 def _is_over(item: Fields, errors: list[Unreadable]) -> bool:
     try:
-        return item.object("status").text("phase") in _OVER
+        return item.inner("status").text("phase") in _OVER
     except Unreadable as error:
         errors.append(error)
         return True
 
 
+def _read_pod(item: Fields, groups: GroupCounts) -> Pod:
+    pod = read_pod(item, groups)
+    crowded = next((each for each, count in pod.requests.items() if is_device(each) and count > _MOST_ASKED), None)
+    if crowded is not None:
+        raise Unreadable(item.at("spec"), f"it asks for more than {_MOST_ASKED} {crowded[:80]}")
+    return pod
+
+
 def _read_node(item: Fields) -> Node:
-    labels = item.object("metadata").text_map("labels")
-    spec, status = item.object("spec"), item.object("status")
+    labels = item.inner("metadata").text_map("labels")
+    spec, status = item.inner("spec"), item.inner("status")
     allocatable = status.amounts("allocatable")
     too_much = next((resource for resource, quantity in allocatable.items() if quantity > LARGEST_AMOUNT), None)
     if too_much is not None:
-        raise Unreadable(status.object("allocatable").at(too_much), "no node has more than 2^53 of anything")
+        raise Unreadable(status.inner("allocatable").at(too_much), "no node has more than 2^53 of anything")
+    crowded = next((each for each, count in allocatable.items() if is_device(each) and count > _MOST_DEVICES), None)
+    if crowded is not None:
+        raise Unreadable(status.inner("allocatable").at(crowded), f"no node has more than {_MOST_DEVICES} devices")
     return Node(
         name=item.name(),
         labels=labels,

@@ -50,7 +50,7 @@ class Load:
         shape = footprint.shape
         active = pick.smaller(shape.attention_data, batch_size) * 1.0
         per_group = batch_size / active
-        in_flight = pick.smaller(float(shape.pipeline), per_group)
+        in_flight = pick.smaller(shape.pipeline * 1.0, per_group)
         return cls(batch_size, active, in_flight, per_group / in_flight)
 
 
@@ -73,6 +73,19 @@ class DecodePlan:
     def bound_experts_read_per_device(self) -> float:
         """Experts of a layer that one device reads for a single token at least, in whole experts of its group."""
         return float(-(-self.footprint.num_experts_per_token // self.footprint.shape.expert))
+
+    @cached_property
+    def sends(self) -> bool:
+        """Whether devices send each other anything."""
+        return self.footprint.shape.num_devices > 1 and self.footprint.hidden_size > 0
+
+    @cached_property
+    def bound_remote_groups(self) -> int:
+        """Groups besides a token's own that hold experts of it at the least, where tokens go to their experts."""
+        footprint, shape = self.footprint, self.footprint.shape
+        if shape.attention_data == 1:
+            return 0
+        return math.ceil(footprint.num_experts_per_token / (footprint.num_experts / shape.expert)) - 1
 
     @cached_property
     def bytes_per_expert(self) -> float:
@@ -186,19 +199,17 @@ def compute_seconds(plan: DecodePlan, load: Load, attention: float, apply: Apply
     return total
 
 
-def interconnect_bytes(plan: DecodePlan, load: Load, apply: Apply = plainly) -> float:
+def interconnect_bytes(plan: DecodePlan, load: Load, apply: Apply = plainly, pick: Pick = FLOATS) -> float:
     """Bytes that a device sends in a step at the very least: all-reduces, expert exchange, stage hand-over."""
     footprint, shape = plan.footprint, plan.footprint.shape
-    if shape.num_devices == 1 or footprint.hidden_size == 0:
+    if not plan.sends:
         return 0.0
     total = 0.0
     message = message_bytes(plan, load, apply)
-    if footprint.num_all_reduces:
-        total += apply(all_reduce_bytes_at_least, num_all_reduces=footprint.num_all_reduces, message_bytes=message)
-    if shape.attention_data > 1:
-        held = footprint.num_experts / shape.expert
-        remote = math.ceil(footprint.num_experts_per_token / held) - 1
-        total += exchange_bytes(plan, load, remote, apply)
+    if pick.any(footprint.num_all_reduces):
+        total = apply(all_reduce_bytes_at_least, num_all_reduces=footprint.num_all_reduces, message_bytes=message)
+    if pick.any(shape.attention_data > 1):
+        total = total + exchange_bytes(plan, load, plan.bound_remote_groups, apply)
     return total + (shape.pipeline - 1) * message / shape.tensor
 
 
@@ -255,16 +266,16 @@ BINDING_LIMITS = (Limit.MEMORY_BANDWIDTH, Limit.COMPUTE, Limit.INTERCONNECT)
 
 
 def decode_terms(plan: DecodePlan, load: Load, context_tokens: int, apply: Apply = plainly, pick: Pick = FLOATS) -> DecodeTerms:
-    """The terms of the bound; with ``pick=ARRAYS`` for arrays of batches and contexts of one length."""
+    """The terms of the bound; with ``pick=ARRAYS`` for arrays of batches and contexts, and a plan that holds arrays itself."""
     footprint, shape = plan.footprint, plan.footprint.shape
     cache = footprint.cache_read_bytes_per_device.at(context_tokens, pick.smaller)
     attention = footprint.attention_flops_per_device.at(context_tokens, pick.smaller)
     bytes_per_device = plan.weight_bytes_read_per_device + load.sequences * cache
-    sent = interconnect_bytes(plan, load, apply)
+    sent = interconnect_bytes(plan, load, apply, pick)
     memory = apply(memory_seconds, bytes_per_device=bytes_per_device, memory_bandwidth_bytes_per_second=plan.bandwidth)
     compute = compute_seconds(plan, load, attention, apply, pick)
     link = 0.0
-    if pick.any(sent) and plan.link_bandwidth:
+    if pick.any(sent) and plan.link_bandwidth is not None:
         link = apply(
             interconnect_seconds,
             interconnect_bytes_per_device=sent,
@@ -272,7 +283,7 @@ def decode_terms(plan: DecodePlan, load: Load, context_tokens: int, apply: Apply
         )
     step = apply(step_seconds, memory_seconds=memory, compute_seconds=compute, interconnect_seconds=link, maximum=pick.larger)
     rate = apply(tokens_per_second, batch_size=load.batch_size, step_seconds=step)
-    weights = weight_bytes_read(footprint, load, footprint.num_experts_per_token)
+    weights = weight_bytes_read(footprint, load, footprint.num_experts_per_token, pick)
     cache_read = apply(kv_cache_bytes, batch_size=load.batch_size, cache_bytes_per_sequence=cache * shape.tensor)
     return DecodeTerms(
         step_seconds=step,
@@ -327,10 +338,10 @@ def _binding(memory: float, compute: float, link: float, pick: Pick) -> int:
     return place
 
 
-def weight_bytes_read(footprint: Footprint, load: Load, experts: float) -> float:
+def weight_bytes_read(footprint: Footprint, load: Load, experts: float, pick: Pick = FLOATS) -> float:
     """Weights read in a step over all devices; ``experts`` of each layer are touched."""
     copies = footprint.shape.tensor * load.active_groups
-    routed = footprint.total_expert_bytes * experts / footprint.num_experts if footprint.num_experts else 0.0
+    routed = footprint.total_expert_bytes * experts / pick.larger(footprint.num_experts, 1)
     return (footprint.read_bytes_per_device * copies + routed) * load.in_flight
 
 

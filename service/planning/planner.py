@@ -43,6 +43,9 @@ from service.planning.listing import (
 )
 from service.planning.model import find_model
 from service.planning.node_fit import fit_node
+from service.planning.placement.question import simulate_placement
+from service.planning.placement.requests import SimulatePlacementRequest
+from service.planning.placement.results import SimulatePlacementResponse
 from service.planning.price_listing import ListPricesRequest, ListPricesResponse, list_prices
 from service.planning.quotes.audit import audit_quote
 from service.planning.quotes.requests import AuditQuoteRequest
@@ -64,7 +67,7 @@ from service.planning.results import (
 from service.planning.serving.estimate import ServingEstimator
 from service.planning.serving.requests import EstimateServingRequest
 from service.planning.serving.results import EstimateServingResponse
-from service.planning.streams import Stream
+from service.planning.streams import NEVER, Stop, Stream
 from service.planning.sweep.grid import SweepLimits
 from service.planning.sweep.requests import RunSweepRequest
 from service.planning.sweep.results import RunSweepResponse
@@ -111,9 +114,9 @@ class Planner:
         """Every point of a grid, in parts. TooLarge where there are too many."""
         return run_sweep(self.resolver, self.serving, self._sweep_limits, request)
 
-    def plan_fleet(self, request: PlanFleetRequest) -> PlanFleetResponse:
-        """How much hardware carries a demand, ranked."""
-        return plan_fleet(self.serving, request)
+    def plan_fleet(self, request: PlanFleetRequest, stop: Stop = NEVER) -> PlanFleetResponse:
+        """How much hardware carries a demand, ranked. OutOfTime where it was stopped."""
+        return plan_fleet(self.serving, request, stop)
 
     def compare_accelerators(self, request: CompareAcceleratorsRequest) -> CompareAcceleratorsResponse:
         """Accelerators side by side under one workload."""
@@ -194,3 +197,7 @@ class Planner:
     def audit_quote(self, request: AuditQuoteRequest) -> AuditQuoteResponse:
         """An offer, each line audited and normalised."""
         return audit_quote(self.catalogue, request)
+
+    def simulate_placement(self, request: SimulatePlacementRequest, stop: Stop = NEVER) -> SimulatePlacementResponse:
+        """Where a scheduler would put jobs on a cluster. OutOfTime where it was stopped."""
+        return simulate_placement(self.catalogue, request, stop)

@@ -1,7 +1,7 @@
 """Answers in parts, made one at a time while they are asked for."""
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 PartT = TypeVar("PartT")
 
@@ -13,6 +13,10 @@ class Stop:
 
     def __init__(self) -> None:
         self.is_asked = False
+
+
+#: Of whoever waits until the end.
+NEVER: Final = Stop()
 
 
 class Stream(Generic[PartT]):

@@ -92,7 +92,7 @@ def _plausible_value(field: FieldDescriptor, rules: FieldRules) -> st.SearchStra
     if is_struct(field):
         return configs()
     if is_map(field):
-        keys = st.sampled_from(rules.keys.choices if rules.keys else ("a",))
+        keys = st.sampled_from((rules.keys.choices if rules.keys else ()) or ("a", "cpu"))
         return st.dictionaries(keys, _plausible_value(value_of(field), rules.values or FieldRules()), max_size=4)
     if field.is_repeated:
         each = _plausible(field.message_type) if field.message_type is not None else _plausible_scalar(field, FieldRules())

@@ -21,6 +21,7 @@ from typing import Any
 import grpc
 import httpx
 import numpy as np
+from google.protobuf import json_format
 
 from service.api.wire import wire_writer
 from service.catalogue.loader import load
@@ -179,28 +180,49 @@ def latencies(ask: Callable[[int], object], numbers: Iterator[int]) -> tuple[flo
     return taken[REQUESTS // 2], taken[REQUESTS * 99 // 100]
 
 
-_DRAINER = "from tests.benchmarks.sweep import drain; import sys; drain(int(sys.argv[1]), 1000, 1000, 100000)"
+def drain_http(port: int, form: str, batches: int, contexts: int, times: int) -> float:
+    """Takes sweeps over REST without reading them; returns the bytes received."""
+    received = 0.0
+    question = json_format.MessageToDict(
+        sweep.RunSweepRequest.FromString(sweep_message(batches, contexts)), preserving_proto_field_name=True
+    )
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=None) as client:
+        for _ in range(times):
+            with client.stream("POST", f"/v1/sweeps:run?format={form}", json=question) as answer:
+                answer.raise_for_status()
+                received += sum(len(part) for part in answer.iter_raw())
+    return received
 
 
-_BURNER = "while True: pass"
+_TITLES = ("alone", "beside a busy process", "beside gRPC sweeps", "beside NDJSON sweeps", "beside CSV sweeps")
+
+
+def _beside(server: Server) -> tuple[str, ...]:
+    """What runs beside the small requests, for each of the titles but the first: a program for Python."""
+    ask = "from tests.benchmarks.sweep import drain, drain_http; "
+    return (
+        "while True: pass",
+        f"{ask}drain({server.grpc_port}, 1000, 1000, 100000)",
+        *(f"{ask}drain_http({server.http_port}, {form!r}, 1000, 1000, 100000)" for form in ("ndjson", "csv")),
+    )
 
 
 def beside_sweeps(server: Server, rounds: int) -> None:
-    """Small requests alone, beside a busy process, and beside sweeps, in turns."""
+    """Small requests alone, beside a busy process, and beside sweeps of each form, in turns."""
     numbers = itertools.count(1)
     for title, asker, port in (("gRPC", grpc_asker, server.grpc_port), ("REST", rest_asker, server.http_port)):
         for ask in asker(port):
             latencies(ask, numbers)
-            alone, crowded, beside = [], [], []
+            measured: list[list[tuple[float, float]]] = [[] for _ in _TITLES]
             for _ in range(rounds):
-                alone.append(latencies(ask, numbers))
-                crowded.append(_with_process((_BURNER,), ask, numbers))
-                beside.append(_with_process((_DRAINER, str(server.grpc_port)), ask, numbers))
-            show(title, alone, crowded, beside)
+                measured[0].append(latencies(ask, numbers))
+                for at, program in enumerate(_beside(server), 1):
+                    measured[at].append(_with_process(program, ask, numbers))
+            show(title, measured)
 
 
-def _with_process(arguments: tuple[str, ...], ask: Callable[[int], object], numbers: Iterator[int]) -> tuple[float, float]:
-    other = subprocess.Popen([sys.executable, "-c", *arguments])
+def _with_process(program: str, ask: Callable[[int], object], numbers: Iterator[int]) -> tuple[float, float]:
+    other = subprocess.Popen([sys.executable, "-c", program])
     try:
         time.sleep(1.5)  # until it has begun
         return latencies(ask, numbers)
@@ -210,15 +232,30 @@ def _with_process(arguments: tuple[str, ...], ask: Callable[[int], object], numb
         time.sleep(0.2)
 
 
-def show(title: str, *measured: list[tuple[float, float]]) -> None:
+def show(title: str, measured: list[list[tuple[float, float]]]) -> None:
     """The medians over the rounds."""
-    alone, crowded, beside = ([statistics.median(column) for column in zip(*each, strict=True)] for each in measured)
-    print(
-        f"small requests over {title}, p50 and p99: {alone[0] * 1e3:.2f} and {alone[1] * 1e3:.2f} ms alone, "
-        f"{crowded[0] * 1e3:.2f} and {crowded[1] * 1e3:.2f} ms beside a busy process, "
-        f"{beside[0] * 1e3:.2f} and {beside[1] * 1e3:.2f} ms beside sweeps: p99 {beside[1] / alone[1]:.1f} × alone (aim 2), "
-        f"{beside[1] / crowded[1]:.1f} × beside a busy process"
-    )
+    medians = [[statistics.median(column) for column in zip(*each, strict=True)] for each in measured]
+    alone, crowded = medians[0][1], medians[1][1]
+    print(f"small requests over {title}, p50 and p99 in ms (aim: p99 within 2 × alone):")
+    for beside, (middle, last) in zip(_TITLES, medians, strict=True):
+        ratios = f"{last / alone:.1f} × alone, {last / crowded:.1f} × beside a busy process"
+        print(f"  {beside:22} {middle * 1e3:6.2f} {last * 1e3:7.2f}   {ratios}")
+
+
+def http_rates(server: Server) -> None:
+    """What one sweep brings at a time, of all three forms."""
+    for form in ("grpc", "ndjson", "csv"):
+        begun = time.perf_counter()
+        cpu = server.cpu_seconds()
+        received = (
+            drain(server.grpc_port, 1000, 1000, 1) if form == "grpc" else drain_http(server.http_port, form, 1000, 1000, 1)
+        )
+        seconds = time.perf_counter() - begun
+        cpu = server.cpu_seconds() - cpu
+        print(
+            f"1e6 points as {form}: {received / 1e6:.0f} MB, {1 / seconds:.2f} million points/s, "
+            f"{cpu:.2f} s of the service's CPU"
+        )
 
 
 def main() -> None:
@@ -230,6 +267,7 @@ def main() -> None:
     rates(planner, rounds)
     encoding(planner)
     with service() as server:
+        http_rates(server)
         beside_sweeps(server, rounds)
         large_sweep(server)
 

@@ -36,6 +36,7 @@ class Sample:
     running: Any
     age: Any  # years of the release from the reference
     is_static: Any
+    is_queued: Any  # whether requests waited for memory, outside of the engine
     places: Any  # requests that find room at a time
     inter_token: Any
     first_token: Any  # NaN where it was not measured or was spent in a queue
@@ -61,7 +62,8 @@ def sample(runs: Sequence[Run], generation_of: dict[str, str], ages: Sequence[fl
     first = np.array([run.first_token_seconds or np.nan for run in runs])
     batch, running = np.array([run.batch for run in runs]), np.array([run.concurrency for run in runs])
     long = np.array([run.output_tokens for run in runs]) >= 1000
-    first[(batch < _QUEUED_RATIO * running) & long] = np.nan
+    queued = (batch < _QUEUED_RATIO * running) & long
+    first[queued] = np.nan
     return Sample(
         runs=tuple(runs),
         work=stacked([run.work for run in runs]),
@@ -70,6 +72,7 @@ def sample(runs: Sequence[Run], generation_of: dict[str, str], ages: Sequence[fl
         running=running,
         age=np.array(ages, dtype=float),
         is_static=np.array([run.is_static for run in runs]),
+        is_queued=queued,
         places=np.array([max(1.0, run.places) for run in runs]),
         inter_token=np.array([run.inter_token_seconds for run in runs]),
         first_token=first,
@@ -105,7 +108,8 @@ def predicted(by: Parameters, of: Sample) -> tuple[Any, Any]:
 def estimated(hierarchy: Hierarchy, vector: Any, of: Sample) -> tuple[Any, Any]:
     """Both times of every run with the batch that it was measured at: what a fit compares."""
     by = parameters_of(hierarchy, vector, of)
-    return _times(of, steady(of.work, by, of.traffic, running=of.running, decoding=of.batch, pick=ARRAYS))
+    running = np.where(of.is_queued, of.batch, of.running)
+    return _times(of, steady(of.work, by, of.traffic, running=running, decoding=of.batch, pick=ARRAYS))
 
 
 def _times(of: Sample, state: Steady) -> tuple[Any, Any]:

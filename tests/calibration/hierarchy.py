@@ -55,6 +55,7 @@ PRIORS: Final[Mapping[str, Prior]] = {
     "prefill_attention_ratio": Prior(0.5, 0.4),
     "linear_prefill_factor": Prior(3.0, 0.5),
     "latent_prefill_factor": Prior(1.5, 0.5),
+    "prefill_state_moves": Prior(20.0, 0.5),
     "prefill_launch_ratio": Prior(6.0, 0.6, 0.2, 0.2),
     "interference_ratio": Prior(1.0, 0.1, 0.1),
     "first_token_host_seconds": Prior(40e-3, 0.8, 0.6),

@@ -85,4 +85,8 @@ def test_the_age_of_a_release_is_counted_from_the_reference_within_what_was_meas
     first, last = ((day - vllm.reference).days / YEAR for day in (vllm.first, vllm.last))
     assert first == vllm.age_years("0.1") == vllm.age_years("0.6.3")
     assert last == vllm.age_years("9.9")
+    built = (datetime.date(2026, 2, 16) - vllm.reference).days / YEAR  # a build's own day, whatever its number
+    assert built == vllm.age_years("nightly-dev-20260216-d3bae71e") == vllm.age_years("0.12.1.dev20260216")
+    assert last == vllm.age_years("nightly-20991231")
+    assert 0.0 == vllm.age_years("nightly-20261399") == vllm.age_years("nightly-120260216")
     assert isinstance(vllm.reference, datetime.date)

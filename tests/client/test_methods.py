@@ -16,6 +16,7 @@ from tonnage.v1 import (
     claim_service_pb2,
     fleet_service_pb2,
     kernel_service_pb2,
+    placement_service_pb2,
     serving_service_pb2,
     sweep_service_pb2,
 )
@@ -31,6 +32,7 @@ def rpcs() -> list[MethodDescriptor]:
         claim_service_pb2,
         fleet_service_pb2,
         kernel_service_pb2,
+        placement_service_pb2,
         serving_service_pb2,
         sweep_service_pb2,
     )

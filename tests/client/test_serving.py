@@ -48,6 +48,20 @@ async def test_both_clients_get_the_same_answers(service: RunningService) -> Non
         assert answers == [await asynchronous.estimate_serving(**QUESTION, **each) for each in questions]
 
 
+def test_answers_of_one_token_have_no_time_between_tokens(service: RunningService, run_for_real: Run) -> None:
+    with Client(service.grpc) as client:
+        found = client.estimate_serving(**QUESTION | {"output_tokens": 1}, engine="vllm==0.19", concurrency=8).estimate
+    assert not found.HasField("tpot_seconds")
+    assert not found.HasField("tpot_over_requests")
+    assert not found.HasField("output_tokens_per_second_per_user")
+    assert found.ttft_seconds.p50 == found.end_to_end_seconds.p50 > 0
+    code, out, _ = run_for_real(*WORDS[:-1], "1", "--concurrency", "8")
+    assert Exit.ANSWERED == code
+    assert "time to first token" in out
+    assert "time between tokens" not in out
+    assert "per user" not in out
+
+
 def test_failures(service: RunningService) -> None:
     with Client(service.grpc) as client:
         with pytest.raises(NotFound) as unknown:

@@ -181,6 +181,18 @@ def test_estimates_go_to_a_file(run_for_real: Run, tmp_path: Path) -> None:
     assert (16, {"weights fp8, kv_cache fp8", "checkpoint"}) == (len(rows), {row["precision"] for row in rows})
 
 
+def test_answers_of_one_token_have_no_time_between_tokens(run_for_real: Run) -> None:
+    plan = ("--model", "llama-3.1-8b", "--accelerator", "h100-sxm", "--engine", "vllm==0.19", "--concurrency", "4")
+    lengths = ("--length", "1024+1,1024+2")
+    code, out, _ = run_for_real("sweep", *plan, *lengths)
+    rows = list(csv.DictReader(io.StringIO(out.removeprefix(tables.BYTE_ORDER_MARK))))
+    assert (Exit.ANSWERED, 2) == (code, len(rows))
+    between = ("tpot_seconds", "tpot_p10_seconds", "tpot_p90_seconds", "output_tokens_per_second_per_user")
+    assert [True] * 4 == ["" == rows[0][name] for name in between]
+    assert all(float(rows[1][name]) > 0 for name in between)
+    assert float(rows[0]["ttft_seconds"]) == float(rows[0]["end_to_end_seconds"]) > 0
+
+
 @pytest.mark.parametrize(
     ("option", "value"), [("--shape", "xp4"), ("--shape", "tp"), ("--batch-size", "1:2:0"), ("--length", "5"), ("--model", "")]
 )

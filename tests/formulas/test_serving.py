@@ -46,12 +46,8 @@ CASES: list[tuple[Callable[..., float], dict[str, float], float]] = [
     # 4 and 9 to the power of 1.5 are 8 and 27; 35 to two thirds
     (prefill_pass_seconds, {"compute_seconds": 4, "fixed_seconds": 9}, 10.6998748057),
     (inter_token_seconds, {"decode_step_seconds": 0.02, "interference_seconds": 0.0025}, 0.0225),
-    # 50 ms + one and a half prompts of 200 ms + half of 10 ms
-    (
-        first_token_seconds,
-        {"host_seconds": 0.05, "prefill_seconds": 0.2, "prompts_ahead": 0.5, "decode_step_seconds": 0.01},
-        0.355,
-    ),
+    # 50 ms + a prompt of 200 ms + 105 ms for half of another and half a step
+    (first_token_seconds, {"host_seconds": 0.05, "prefill_seconds": 0.2, "wait_seconds": 0.105}, 0.355),
     (decoding_batch_size, {"num_running": 10, "decode_seconds": 3, "first_token_seconds": 2}, 6.0),
     (requests_per_second, {"num_running": 10, "decode_seconds": 3, "first_token_seconds": 2}, 2.0),
     # M/D/1: ρ / (2 (1 − ρ)) services

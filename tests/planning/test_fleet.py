@@ -304,3 +304,11 @@ def test_too_many_options_are_refused(planner: Planner, monkeypatch: pytest.Monk
     monkeypatch.setattr(candidates, "MOST_CANDIDATES", 5)
     with pytest.raises(TooLarge, match="5"):
         planner.plan_fleet(fleet(nodes=()))
+
+
+def test_answers_of_one_token_have_no_time_between_tokens_and_no_pool_that_decodes(planner: Planner) -> None:
+    found = planner.plan_fleet(fleet("llama-3.1-8b", workload(output_tokens=1), disaggregated=True))
+    assert {(False, PoolRole.AGGREGATED), (True, PoolRole.PREFILL)} >= {
+        (plan.is_disaggregated, pool.role) for plan in found.plans for pool in plan.pools
+    }
+    assert {None} == {pool.tpot_seconds for plan in found.plans for pool in plan.pools}

@@ -336,3 +336,36 @@ def test_requests_in_flight_on_replicas_apart_wait_for_prompts_once_there_are_to
     # 8192 tokens of 131,072 bytes at 1 GB/s
     later = middle(estimated(planner, moved).ttft_seconds) - middle(alone.ttft_seconds)
     assert later == pytest.approx(8192 * 131072 / 1e9)
+
+
+def test_arrivals_at_replicas_apart_are_finished_as_fast_as_the_slower_side_allows(planner: Planner) -> None:
+    def asked(prefill: int, decode: int, tokens: tuple[int, int]) -> ServingEstimate:
+        apart = Disaggregation(prefill, decode)
+        return estimated(planner, serving(tokens=tokens, rate=0.1, disaggregation=apart))
+
+    # Prompts prevail: as many a second as one side computes, one after the other.
+    prompts = asked(1, 8, (8192, 64))
+    assert middle(prompts.max_requests_per_second) == pytest.approx(1 / prompts.terms.prefill_seconds)
+    # Answers prevail: every place decodes, and no prompt, no host and no wait takes up any.
+    answers = asked(8, 1, (1024, 1024))
+    closed = serving(tokens=(1024, 1024), concurrency=1e5, disaggregation=Disaggregation(8, 1))
+    full = estimated(planner, closed)
+    decode = 1023 * middle(full.tpot_seconds)
+    assert middle(answers.max_requests_per_second) == pytest.approx(answers.max_running_requests / decode, rel=1e-3)
+    assert middle(answers.max_requests_per_second) == pytest.approx(middle(full.max_requests_per_second))
+    assert middle(asked(8, 2, (1024, 1024)).max_requests_per_second) == pytest.approx(
+        2 * middle(answers.max_requests_per_second)
+    )
+
+
+def test_what_is_kept_for_activations_is_said_once(planner: Planner) -> None:
+    notes = planner.estimate_serving(serving(concurrency=8)).assumptions
+    (told,) = (note for note in notes if "activations" in note)
+    assert told.startswith("4.9 GiB of a device's share are kept for activations")
+
+
+def test_an_observed_time_between_tokens_of_answers_of_one_token_is_refused(planner: Planner) -> None:
+    seen = ServingObservation(100, tpot_seconds=0.01)
+    field, told = refused(planner, serving(tokens=(1024, 1), concurrency=8, observation=seen))
+    assert field == "observation.tpot_seconds"
+    assert "answers of one token have no time between tokens" in told

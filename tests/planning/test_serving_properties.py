@@ -60,18 +60,88 @@ def middle(interval: Interval | None) -> float:
     return interval.p50
 
 
-@given(MODELS, ACCELERATORS, ENGINES, SHAPES, TOKENS, TOKENS, CONCURRENCIES)
-def test_no_estimate_beats_the_bound(
-    model: str, on: str, engine: str, shape: Parallelism, into: int, out: int, concurrency: float
+def between(found: ServingEstimate) -> float:
+    """Seconds between tokens; 0 where answers have but one."""
+    return found.tpot_seconds.p50 if found.tpot_seconds else 0.0
+
+
+def per_user(found: ServingEstimate) -> float:
+    return found.output_tokens_per_second_per_user.p50 if found.output_tokens_per_second_per_user else 0.0
+
+
+LOADS = st.one_of(st.fixed_dictionaries({"concurrency": CONCURRENCIES}), st.fixed_dictionaries({"rate": st.floats(1e-3, 1e3)}))
+
+
+@given(MODELS, ACCELERATORS, ENGINES, SHAPES, TOKENS, TOKENS, LOADS)
+def test_no_part_of_an_estimate_beats_the_bound(
+    model: str, on: str, engine: str, shape: Parallelism, into: int, out: int, load: dict[str, float]
 ) -> None:
-    found = answer(serving(model, on, engine=engine, shape=shape, tokens=(into, out), concurrency=concurrency))
+    found = answer(serving(model, on, engine=engine, shape=shape, tokens=(into, out), **load))  # type: ignore[arg-type]
     assume(found.estimate is not None)
     assert found.estimate is not None
+    estimated, bound, gaps = found.estimate, found.bound, out - 1
     # The bound is that of the next whole batch, of which the estimate may have a part less.
-    whole = math.ceil(found.estimate.effective_batch_size) / found.estimate.effective_batch_size
-    assert found.estimate.terms.decode_step_seconds * whole >= found.bound.step_seconds
-    assert middle(found.estimate.tpot_seconds) * whole >= found.bound.step_seconds
-    assert middle(found.estimate.output_tokens_per_second_per_user) <= found.bound.tokens_per_second_per_user * whole
+    whole = math.ceil(estimated.effective_batch_size) / estimated.effective_batch_size
+    assert estimated.terms.decode_step_seconds * whole >= bound.step_seconds
+    if estimated.tpot_seconds is not None:
+        assert estimated.tpot_seconds.p10 >= bound.step_seconds
+        assert estimated.tpot_over_requests is not None
+        assert estimated.tpot_over_requests.p50.p10 >= bound.step_seconds
+    if estimated.output_tokens_per_second_per_user is not None:
+        assert estimated.output_tokens_per_second_per_user.p90 <= bound.tokens_per_second_per_user * (1 + 1e-12)
+    rate = estimated.requests_per_second
+    assert math.isclose(estimated.output_tokens_per_second.p90, rate.p90 * out)
+    if estimated.end_to_end_seconds is not None:
+        assert estimated.ttft_seconds is not None
+        least = prompt_at_the_peak(model, on, engine, shape, into)
+        assert estimated.ttft_seconds.p10 >= least
+        assert estimated.end_to_end_seconds.p10 >= (least + gaps * bound.step_seconds) * (1 - 1e-12)
+    if "concurrency" in load:
+        # Of a request's tokens all but the first take a step each.
+        assert rate.p90 * gaps <= bound.tokens_per_second * (1 + 1e-9)
+        assert rate.p90 * prompt_at_the_peak(model, on, engine, shape, into, alone=False) <= shape.attention_data * (1 + 1e-9)
+        assert rate.p50 <= estimated.max_requests_per_second.p50 * (1 + 1e-9)
+
+
+def prompt_at_the_peak(model: str, on: str, engine: str, shape: Parallelism, tokens: int, *, alone: bool = True) -> float:
+    """Seconds of a prompt's arithmetic at the peak, and at least of reading the weights where it is alone."""
+    request = serving(model, on, engine=engine, shape=shape)
+    deployed = PLANNER.serving.deployment(
+        request.model, request.accelerator, request.engine, request.precision, request.parallelism
+    )
+    flops = deployed.plan.footprint
+    arithmetic = sum(
+        (flops.flops_per_device.get(stored, 0.0) + flops.expert_flops_per_device.get(stored, 0.0)) / peak
+        for stored, peak in deployed.plan.peaks.items()
+    )
+    head = deployed.prompts.head_seconds_per_token
+    seconds = arithmetic * tokens - head * (tokens - 1)
+    return max(seconds, deployed.plan.weight_bytes_read_per_device / deployed.plan.bandwidth) if alone else seconds
+
+
+@given(MODELS, ACCELERATORS, ENGINES, SHAPES, TOKENS, CONCURRENCIES)
+def test_answers_of_one_token_have_no_time_between_tokens(
+    model: str, on: str, engine: str, shape: Parallelism, into: int, concurrency: float
+) -> None:
+    found = estimate(serving(model, on, engine=engine, shape=shape, tokens=(into, 1), concurrency=concurrency))
+    absent = (found.tpot_seconds, found.tpot_over_requests, found.output_tokens_per_second_per_user)
+    assert (None, None, None) == absent
+    assert found.terms.interference_seconds == 0
+    assert found.ttft_seconds is not None
+    assert found.end_to_end_seconds is not None
+    for name in ("p10", "p50", "p90"):
+        assert math.isclose(getattr(found.ttft_seconds, name), getattr(found.end_to_end_seconds, name))
+
+
+@given(MODELS, ACCELERATORS, ENGINES, SHAPES, TOKENS, TOKENS, st.floats(1, 64), st.floats(1, 3000))
+def test_the_most_is_the_most_whatever_is_in_flight(
+    model: str, on: str, engine: str, shape: Parallelism, into: int, out: int, few: float, many: float
+) -> None:
+    asked = serving(model, on, engine=engine, shape=shape, tokens=(into, out), concurrency=few)
+    one = estimate(asked)
+    other = estimate(replace(asked, workload=replace(asked.workload, concurrency=many)))
+    assert math.isclose(middle(one.max_requests_per_second), middle(other.max_requests_per_second), rel_tol=2e-3)
+    assert middle(one.requests_per_second) <= middle(other.max_requests_per_second) * LOOSE
 
 
 @given(MODELS, ACCELERATORS, ENGINES, SHAPES, TOKENS, TOKENS, CONCURRENCIES, st.floats(1.0, 8.0))
@@ -82,7 +152,7 @@ def test_more_at_once_never_serves_less_in_all_nor_a_user_faster(
     few = estimate(question)
     many = estimate(replace(question, workload=replace(question.workload, concurrency=concurrency * factor)))
     assert middle(many.requests_per_second) * LOOSE >= middle(few.requests_per_second)
-    assert middle(many.output_tokens_per_second_per_user) <= middle(few.output_tokens_per_second_per_user) * LOOSE
+    assert per_user(many) <= per_user(few) * LOOSE
     assert middle(many.ttft_seconds) * LOOSE >= middle(few.ttft_seconds)
     assert many.effective_batch_size * LOOSE >= few.effective_batch_size
 
@@ -109,7 +179,9 @@ def test_a_fuller_prefix_cache_never_makes_anything_slower(
         for ratio in sorted((one, other))
     )
     assert middle(more.ttft_seconds) <= middle(less.ttft_seconds) * LOOSE
-    assert middle(more.tpot_seconds) <= middle(less.tpot_seconds) * LOOSE
+    assert middle(more.end_to_end_seconds) <= middle(less.end_to_end_seconds) * LOOSE
+    # Where prompts were what limited an engine, more decode at a time once they are shorter, in passes as full as before.
+    assert between(more) <= between(less) * LOOSE or more.effective_batch_size > less.effective_batch_size * 1.01
     assert middle(more.requests_per_second) * LOOSE >= middle(less.requests_per_second)
 
 
@@ -161,7 +233,7 @@ def test_arrivals_beyond_what_is_finished_have_no_steady_state_and_no_latencies(
 def test_few_arrivals_see_the_engine_alone(model: str, on: str, engine: str, shape: Parallelism, into: int, out: int) -> None:
     alone = estimate(serving(model, on, engine=engine, shape=shape, tokens=(into, out), concurrency=1))
     rare = estimate(serving(model, on, engine=engine, shape=shape, tokens=(into, out), rate=1e-6))
-    assert math.isclose(middle(rare.tpot_seconds), middle(alone.tpot_seconds), rel_tol=1e-2)
+    assert math.isclose(between(rare), between(alone), rel_tol=1e-2)
     assert math.isclose(middle(rare.end_to_end_seconds), middle(alone.end_to_end_seconds), rel_tol=2e-2, abs_tol=0.05)
     assert rare.queued_requests < 1e-3
 
@@ -179,10 +251,11 @@ def test_drafts_gain_at_most_what_is_accepted(
     # A step verifies more than one token a request: never shorter for it, at the batch that there is.
     step, batch = found.estimate.terms.decode_step_seconds, found.estimate.effective_batch_size
     assert step * LOOSE >= plain.terms.decode_step_seconds or batch < plain.effective_batch_size
-    assert middle(found.estimate.tpot_seconds) * accepted * (math.ceil(batch) / batch) >= found.bound.step_seconds
+    if out > 1:
+        assert between(found.estimate) * accepted * (math.ceil(batch) / batch) >= found.bound.step_seconds * (1 - 1e-12)
     slower = replace(drafts, drafter_step_ratio=0.5)
     drafting = estimate(replace(question, workload=replace(question.workload, speculative_decoding=slower)))
-    assert middle(drafting.tpot_seconds) * LOOSE >= middle(found.estimate.tpot_seconds)
+    assert between(drafting) * LOOSE >= between(found.estimate)
 
 
 @given(MODELS, ACCELERATORS, ENGINES, SHAPES, TOKENS, TOKENS, CONCURRENCIES, st.integers(1, 8), st.integers(1, 8))

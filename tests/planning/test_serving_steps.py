@@ -23,6 +23,7 @@ FREE = replace(
     collective_seconds_per_root_byte=NONE,
     prompts_ahead_per_request=NONE,
     widening_bytes_per_second=1e30,
+    prefill_state_moves=NONE,
 )
 NO_WINDOW = ((1.0, 0.0),) * 3
 #: 1 TB/s; 10 GB of weights in 16 bits, 2 GB in 8 and 1 GB in 4; 16 + 8 GB of experts, 2 of 16 a token, in 4 layers; 10 layers.
@@ -52,7 +53,7 @@ WORK = ServingWork(
     prefill_seconds_per_pair=0.0,
     prefill_seconds_per_windowed_pair=NO_WINDOW,
     num_collectives=0.0,
-    collective_bytes_per_token=8192.0,
+    state_bytes_per_token=8192.0,
     least_read_ratio=0.0,
     cache_bytes_stored=Growth(0.0, 1e5, NO_WINDOW),
 )
@@ -146,16 +147,36 @@ def test_a_prompt_by_hand() -> None:
         prefill_launch_ratio=5.0,
     )
     work = replace(WORK, prefill_seconds_per_pair=1e-11)
-    found = prefill(work, by, new_tokens=1000, cached_tokens=500, tokens_per_pass=2000, experts_read_ratio=0.25)
+    found = prefill(work, by, new_tokens=1000, cached_tokens=500, tokens_per_pass=2000)
     matrices = 4e-6 / 0.5 + 2e-6 / 0.4 + 1e-6 / 0.25 + (1e-6 / 0.5 + 1e-6 / 0.4) / 0.5  # of a token
     pairs = 1000 * 500 + 1000 * 1000 / 2
     assert found.compute_seconds == pytest.approx(1000 * matrices + pairs * 1e-11 / 0.1)
     launches, weights, experts = 10 * 2e-5 * 5, 14e9 / 1e12, 24e9 / 1e12
     assert found.pass_seconds == pytest.approx(launches + weights + experts)
-    assert found.pass_beside_decode_seconds == pytest.approx(launches + experts * 0.75)
+    assert found.pass_beside_decode_seconds(0.25) == pytest.approx(launches + experts * 0.75)
     assert found.num_passes == pytest.approx(1.5)
     fixed = 1.5 * found.pass_seconds
     assert found.seconds == pytest.approx((found.compute_seconds**1.5 + fixed**1.5) ** (2 / 3))
+
+
+def test_states_are_moved_between_the_matrices_of_a_prompt_by_every_rank() -> None:
+    # 1000 tokens of 8192 bytes: in 10 layers, and 2 experts' copies in 4 of them, 12 times, at 0.5 TB/s; ranks do not share it.
+    by = replace(FREE, prefill_state_moves=12.0, dense_bandwidth_ratio=0.5)
+    matrices = 1000 * 9e-6
+    for ranks in (1.0, 8.0):
+        work = replace(WORK, num_ranks=ranks, log2_num_ranks=3.0)
+        found = prefill(work, by, new_tokens=1000, cached_tokens=0, tokens_per_pass=8192)
+        assert found.compute_seconds == pytest.approx(matrices + 12 * 1000 * 8192 * (10 + 2 * 4) / 0.5e12)
+
+
+def test_a_prompts_messages_take_what_messages_of_a_pass_take() -> None:
+    work = replace(WORK, num_ranks=2.0, log2_num_ranks=1.0, num_collectives=20.0)
+    by = replace(FREE, collective_base_seconds=5e-6, collective_seconds_per_root_byte=1e-8, collective_ratio=0.5)
+    # Passes of 1000 tokens are messages of 8,192,000 bytes: a start, their ramp, both ways at 100 GB/s; 3000 tokens are three.
+    each = 5e-6 + 1e-8 * 8_192_000**0.5 + 8_192_000 / 1e11
+    for tokens, passes in ((1000, 1), (3000, 3)):
+        found = prefill(work, by, new_tokens=tokens, cached_tokens=0, tokens_per_pass=1000)
+        assert found.compute_seconds == pytest.approx(tokens * 9e-6 + passes * 20 * each / 2)
 
 
 def test_windowed_attention_of_a_prompt_counts_what_each_token_sees() -> None:
@@ -167,7 +188,7 @@ def test_windowed_attention_of_a_prompt_counts_what_each_token_sees() -> None:
     )
 
     def compute(new: float, cached: float) -> float:
-        found = prefill(work, FREE, new_tokens=new, cached_tokens=cached, tokens_per_pass=1e9, experts_read_ratio=0)
+        found = prefill(work, FREE, new_tokens=new, cached_tokens=cached, tokens_per_pass=1e9)
         return found.compute_seconds
 
     assert compute(80, 0) == pytest.approx(80 * 80 / 2 * 1e-9)
@@ -232,13 +253,52 @@ def test_the_work_of_a_dense_model_is_its_bytes_and_operations(planner: Planner)
     assert work.peak_seconds_per_token.sixteen == pytest.approx(2 * (8.030e9 - table) / 989.4e12, rel=2e-2)
 
 
+#: Nothing is read, so that a prompt of 1000 tokens takes the 7 ms of its arithmetic and a step next to nothing.
+WEIGHTLESS = replace(
+    WORK, expert_bytes=ByWidth(), expert_peak_seconds_per_token=ByWidth(), weight_bytes=ByWidth(), head_bytes=0.0
+)
+
+
 def test_prompts_are_computed_one_after_the_other_however_many_are_in_flight() -> None:
-    by = replace(FREE, first_token_host_seconds=0.01)
-    # One token of an answer, prompts of 1000 tokens: 7 µs a token and the experts' 2 are 9 ms, so 111 a second.
-    for running in (16.0, 256.0):
-        state = steady(WORK, by, Traffic(input_tokens=1000.0, output_tokens=1.0), running=running)
-        assert state.requests_per_second == pytest.approx(1 / 9e-3)
-        assert state.first_token_seconds == pytest.approx(running * 9e-3)
+    # One token of an answer, so that prompts are all there is: 143 a second.
+    for running in (2.0, 16.0, 256.0):
+        state = steady(WEIGHTLESS, FREE, Traffic(input_tokens=1000.0, output_tokens=1.0), running=running)
+        assert state.requests_per_second == pytest.approx(1 / 7e-3, rel=2e-2)
+        assert state.first_token_seconds == pytest.approx(running * 7e-3, rel=2e-2)
+
+
+def test_two_requests_with_long_prompts_and_short_answers_get_in_each_others_way() -> None:
+    # Prompts of four passes, 229 ms each, and four tokens: one prompt is computed at a time, so nearly 4.4 a second.
+    for running in (2.0, 3.0, 8.0):
+        state = steady(WEIGHTLESS, FREE, Traffic(input_tokens=32_768.0, output_tokens=4.0), running=running)
+        assert 0.96 < state.requests_per_second * 32_768 * 7e-6 < 1
+        assert state.interference_seconds > 0
+
+
+def test_prompts_that_come_while_a_request_is_with_the_host_pass_it_by() -> None:
+    # The host takes ten times as long as a prompt, so that two requests hardly meet.
+    by = replace(FREE, first_token_host_seconds=70e-3)
+    alone = steady(WEIGHTLESS, by, Traffic(input_tokens=1000.0, output_tokens=2.0), running=1.0)
+    assert alone.requests_per_second == pytest.approx(1 / 77e-3, rel=1e-2)
+    two = steady(WEIGHTLESS, by, Traffic(input_tokens=1000.0, output_tokens=2.0), running=2.0)
+    # C = 77 + 7 · (1 − 70 / C) ms
+    cycle = (84e-3 + (84e-3**2 - 4 * 7e-3 * 70e-3) ** 0.5) / 2
+    assert two.requests_per_second == pytest.approx(2 / cycle, rel=2e-2)
+
+
+def test_the_first_token_waits_for_half_a_step_and_takes_part_in_a_whole_one_where_others_are() -> None:
+    by = replace(FREE, step_seconds=10e-3)
+    work, traffic = WEIGHTLESS, Traffic(input_tokens=1000.0, output_tokens=1e6)
+    assert steady(work, by, traffic, running=1.0).first_token_seconds == pytest.approx(7e-3, rel=1e-3)
+    state = steady(work, by, traffic, running=100.0)
+    assert state.first_token_seconds == pytest.approx(7e-3 + 1.5 * 0.99 * state.inter_token_seconds, rel=1e-3)
+
+
+def test_a_batch_is_as_a_request_in_it_sees_it() -> None:
+    by = replace(FREE, request_seconds=1e-3)
+    state = steady(WEIGHTLESS, by, Traffic(1.0, 1e6), running=5.0, decoding=2.5)
+    # Itself, and of the four others half.
+    assert state.step.host_seconds == pytest.approx(3e-3)
 
 
 def test_a_large_batch_takes_at_least_its_arithmetic() -> None:

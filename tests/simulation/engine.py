@@ -61,14 +61,13 @@ class Engine:
         contexts = (kind.input_tokens + kind.output_tokens / 2 for kind in self.kinds)
         self._context = sum(each * context for each, context in zip(held, contexts, strict=True)) / sum(held)
 
-    def _prompt(self, kind: Traffic, experts_read_ratio: float = 1.0) -> Prefill:
+    def _prompt(self, kind: Traffic) -> Prefill:
         return prefill(
             self.work,
             self.by,
             new_tokens=kind.input_tokens,
             cached_tokens=0.0,
             tokens_per_pass=kind.tokens_per_pass,
-            experts_read_ratio=experts_read_ratio,
         )
 
     def _step_seconds(self, decoding: int, compute: float) -> float:
@@ -85,7 +84,7 @@ class Engine:
         """A step without prompts, and what a pass of prompts beside it costs whatever their size."""
         if decoding not in self._steps:
             step = decode_step(self.work, self.by, batch=float(decoding), context_tokens=self._context)
-            beside = self._prompt(self.kinds[0], step.experts_read_ratio).pass_beside_decode_seconds
+            beside = self._prompts[0].pass_beside_decode_seconds(step.experts_read_ratio)
             self._steps[decoding] = step.seconds, beside
         return self._steps[decoding]
 
@@ -101,22 +100,39 @@ class Engine:
         counted = done[int(len(done) * warm_up) :]
         return [self._seen(number, [each for each in counted if each.kind == number]) for number in range(len(self.kinds))]
 
+    def keep(self, in_flight: int, num_requests: int, random: Random, warm_up: float = 0.2) -> tuple[float, Served]:
+        """A closed loop of the first kind: requests finished per second, and what they saw after the warm-up.
+
+        Whoever has finished asks again at once; before a request reaches the engine it spends the host's time.
+        """
+        host = self._host_seconds(self.kinds[0])
+        first = sorted(random.expovariate(1.0) for _ in range(in_flight))
+        done = self._run(deque(Request(0, each, self.kinds[0].input_tokens) for each in first), host, num_requests)
+        counted = done[int(len(done) * warm_up) :]
+        rate = (len(counted) - 1) / (counted[-1].finished - counted[0].finished)
+        return rate, self._seen(0, counted)
+
+    def _host_seconds(self, kind: Traffic) -> float:
+        return self.by.first_token_host_seconds + self.by.prompt_token_seconds * kind.input_tokens
+
     def _seen(self, number: int, requests: list[Request]) -> Served:
         kind = self.kinds[number]
-        host = self.by.first_token_host_seconds + self.by.prompt_token_seconds * kind.input_tokens
+        host = self._host_seconds(kind)
         gaps = max(1.0, kind.output_tokens - 1)
         return Served(
             tuple(each.first_token - each.arrived + host for each in requests),
             tuple((each.finished - each.first_token) / gaps for each in requests),
         )
 
-    def _run(self, arrivals: deque[Request]) -> list[Request]:
+    def _run(self, arrivals: deque[Request], again: float = 0.0, until: int = 0) -> list[Request]:
+        """The requests in the order in which they finish. ``until``: so many, each of which comes back after ``again``."""
         now, step, number = 0.0, 0, 0
         waiting: deque[Request] = deque()
         prefilling: deque[Request] = deque()
         decoding: list[tuple[int, int, Request]] = []  # by the step in which each gets its last token
         done: list[Request] = []
-        while arrivals or waiting or prefilling or decoding:
+        while (len(done) < until) if until else (arrivals or waiting or prefilling or decoding):
+            known = len(done)
             while arrivals and arrivals[0].arrived <= now:
                 waiting.append(arrivals.popleft())
             while waiting and len(prefilling) + len(decoding) < self.places:
@@ -139,6 +155,8 @@ class Engine:
                     heapq.heappush(decoding, (step + output - 1, number, request))
                 else:
                     done.append(request)
+            if until:
+                arrivals.extend(Request(each.kind, now + again, self.kinds[0].input_tokens) for each in done[known:])
         return done
 
     def _prefilled(self, prefilling: deque[Request], decoding: int) -> tuple[list[Request], float]:

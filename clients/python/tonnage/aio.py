@@ -167,4 +167,5 @@ class AsyncClient:
     draw_roofline = _call(methods.DRAW_ROOFLINE)
     audit_claim = _call(methods.AUDIT_CLAIM)
     audit_quote = _call(methods.AUDIT_QUOTE)
+    simulate_placement = _call(methods.SIMULATE_PLACEMENT)
     run_sweep = _sweep(methods.RUN_SWEEP)

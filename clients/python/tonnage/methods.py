@@ -12,6 +12,7 @@ from tonnage import (
     claim_requests,
     fleet_requests,
     kernel_requests,
+    placement_requests,
     price_requests,
     quote_requests,
     requests,
@@ -24,6 +25,7 @@ from tonnage.v1 import claim_service_pb2 as claim
 from tonnage.v1 import fleet_service_pb2 as fleet
 from tonnage.v1 import fusion_pb2 as fusion
 from tonnage.v1 import kernel_service_pb2 as kernel
+from tonnage.v1 import placement_service_pb2 as placement
 from tonnage.v1 import roofline_pb2 as roofline
 from tonnage.v1 import serving_service_pb2 as serving
 from tonnage.v1 import sweep_service_pb2 as sweep
@@ -220,4 +222,10 @@ AUDIT_QUOTE = Method(
     quote_requests.audit_quote,
     claim.AuditQuoteRequest,
     claim.AuditQuoteResponse,
+)
+SIMULATE_PLACEMENT = Method(
+    "/tonnage.v1.PlacementService/SimulatePlacement",
+    placement_requests.simulate_placement,
+    placement.SimulatePlacementRequest,
+    placement.SimulatePlacementResponse,
 )

@@ -10,7 +10,7 @@ from tonnage.tables import Ready, csv_text, text_cell
 from tonnage.v1.capacity_service_pb2 import Limit
 from tonnage.v1.sweep_service_pb2 import DecodeColumns, ServingColumns, SkippedPoints
 
-Value: TypeAlias = str | int | float | bool
+Value: TypeAlias = str | int | float | bool | None
 
 NOTE = "note"
 """The last column of a CSV: why points were skipped, or that some are missing."""
@@ -29,12 +29,24 @@ _AXES = {
 }
 
 
+#: Columns that hold 0 where there is no such figure: answers of one token have no time between tokens.
+_ABSENT_AS_ZERO = frozenset({"tpot_seconds", "tpot_p10_seconds", "tpot_p90_seconds", "output_tokens_per_second_per_user"})
+
+
 class Cells:
     """How the columns of messages become the cells of a CSV."""
+
+    zero = "0.0"
+    nothing = ""
 
     def numbers(self, column: Any) -> Ready:
         """Printed numbers."""
         return Ready(map(repr, column))
+
+    def present(self, column: Any) -> Ready:
+        """Printed numbers, and nothing where one is 0."""
+        printed, zero = self.numbers(column), self.zero
+        return Ready(self.nothing if cell == zero else cell for cell in printed) if zero in printed else printed
 
     def flags(self, column: Any) -> Ready:
         """Printed truths."""
@@ -101,7 +113,8 @@ class SweepTable:
             if field in self._axes:
                 made |= {name: [values[place] for place in column] for name, values in self._axes[field].items()}
             else:
-                made[field] = list(map(Limit.Name, column)) if field == "binding_limit" else list(column)
+                values = map(Limit.Name, column) if field == "binding_limit" else column
+                made[field] = [each or None for each in values] if field in _ABSENT_AS_ZERO else list(values)
         return made
 
     def rows(self, chunk: Any) -> Iterator[dict[str, Value]]:
@@ -133,7 +146,9 @@ class SweepTable:
             elif field in {"fits", "saturated"}:
                 made.append(self._cells.flags(column))
             else:
-                made.append((self._cells.limits if field == "binding_limit" else self._cells.numbers)(column))
+                cells = self._cells
+                special = {"binding_limit": cells.limits} | dict.fromkeys(_ABSENT_AS_ZERO, cells.present)
+                made.append(special.get(field, cells.numbers)(column))
         return made
 
     def csv_end(self, end: Any) -> str:
@@ -156,12 +171,12 @@ class SweepTable:
         named, note = self.skipped_row(skipped)
         return csv_text([*([value] for value in named.values()), [note]])
 
-    def skipped_row(self, skipped: Any) -> tuple[dict[str, Value | None], str]:
+    def skipped_row(self, skipped: Any) -> tuple[dict[str, Value], str]:
         """The axes of what was skipped, as far as it has one value of them, and why."""
         # An enumeration's member is its name already; a message has a number.
         reason = skipped.reason if isinstance(skipped.reason, str) else SkippedPoints.Reason.Name(skipped.reason)
         note = f"skipped {skipped.num_points:.0f} points, {reason}: {skipped.description}"
-        named: dict[str, Value | None] = {}
+        named: dict[str, Value] = {}
         for field in self._fields:
             for name, values in self._axes.get(field, {field: []}).items():
                 place = getattr(skipped, field, None)

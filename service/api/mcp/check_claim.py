@@ -59,8 +59,10 @@ def _compared(claims: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
 def _said(claim: dict[str, Any]) -> str:
     reasons = " ".join(map(sentence, claim["reasons"][:_SAID_REASONS]))
     like = claim.get("like_for_like")
-    compare = f" Compare with {like['printed']} ({like['description']}; {like['basis']})." if like else ""
-    return f"{claim['reading']['printed'] or claim['text']!r} {_VERDICTS[claim['verdict']]}: {reasons}{compare}"
+    compare = f" Compare with {like['printed']} ({like['description'].rstrip(', ')}; {like['basis']})." if like else ""
+    # Of a bare name there is nothing to confirm, only something to say.
+    verdict = f" {_VERDICTS[claim['verdict']]}" if claim["verdict"] != "UNKNOWN" or claim["reading"]["printed"] else ""
+    return f"{claim['reading']['printed'] or claim['text']!r}{verdict}: {reasons}{compare}"
 
 
 def _row(claim: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,8 @@ _TAKES = (
     "give threads_per_block for occupancy, stride_elements or offset_elements for memory access, or m, n and k for a matrix "
     "product and the operators after it"
 )
+#: Every SM has 32 registers, or more, for each thread that it can hold.
+_NEVER_LIMITING_REGISTERS = 32
 
 
 def explain_kernel(desk: Desk) -> Tool:
@@ -43,9 +45,13 @@ def explain_kernel(desk: Desk) -> Tool:
         One question a call: threads_per_block with registers or shared memory for occupancy; stride_elements or
         offset_elements for what a warp's load moves; m, n and k for relu(x @ w + b) and the like, eager against fused.
         """
+        occupancy = (threads_per_block, registers_per_thread, shared_memory_per_block)
+        access, product = (stride_elements, offset_elements, element_bytes), (m, n, k)
+        if sum(any(each is not None for each in group) for group in (occupancy, access, product)) > 1:
+            raise MalformedRequest([FieldViolation("", f"one question a call: {_TAKES}")])
         if threads_per_block is not None:
             return await _occupancy(desk, hardware, threads_per_block, registers_per_thread, shared_memory_per_block)
-        if stride_elements is not None or offset_elements is not None or element_bytes is not None:
+        if any(each is not None for each in access):
             return await _memory_access(desk, stride_elements, offset_elements, element_bytes)
         if m is None or n is None or k is None:
             lacking = [name for name, value in (("m", m), ("n", n), ("k", k)) if value is None]
@@ -64,6 +70,13 @@ async def _occupancy(desk: Desk, hardware: str, threads: int, registers: int | N
     if capability is None:
         problem = f"{on.accelerator} has no CUDA compute capability; name an NVIDIA GPU"
         raise MalformedRequest([FieldViolation("hardware", problem)])
+    assumed = ""
+    if registers is None and shared_memory is None:
+        problem = "it is missing; nvcc --resource-usage prints it. Or give shared_memory_per_block for what that allows alone"
+        raise MalformedRequest([FieldViolation("registers_per_thread", problem)])
+    if registers is None:
+        registers = _NEVER_LIMITING_REGISTERS
+        assumed = f"registers_per_thread {registers} (not given), with which registers limit nothing"
     question = {
         "threads_per_block": threads,
         "compute_capability": capability,
@@ -95,7 +108,7 @@ async def _occupancy(desk: Desk, hardware: str, threads: int, registers: int | N
         rows=kernel["next_steps"],
         explained=True,
         notes=[*reply["notes"], *kernel["notes"]],
-        assumptions=(on.note, "" if hardware else "hardware h100-sxm (not given)"),
+        assumptions=(on.note, "" if hardware else "hardware h100-sxm (not given)", assumed),
         sources=[step["source"] for step in reply["explanation"]["steps"]],
         hints=[each["description"] for each in kernel["next_steps"]] + ["a profiler shows the achieved occupancy"],
     )

@@ -37,7 +37,7 @@ def explain_mfu(desk: Desk) -> Tool:
         shape = {
             "num_layers": num_layers,
             "num_query_heads": num_query_heads,
-            "num_kv_heads": num_kv_heads or num_query_heads,  # it does not enter the operations
+            "num_kv_heads": num_query_heads if num_kv_heads is None else num_kv_heads,  # it does not enter the operations
             "head_dim": head_dim,
         }
         named, on = desk.names.model(model, shape), desk.names.hardware(hardware)
@@ -67,6 +67,7 @@ def _answer(desk: Desk, reply: dict[str, Any], explain: bool, notes: list[str]) 
     wrong = "; ".join(f"{_said(each)}: {each['warning']}" for each in bases if not each["valid"])
     summary = f"{reply['statement']} Exactly {percent(next(each['ratio'] for each in bases if each['basis'] == quoted))}."
     summary += f" On other bases: {others}." if others else ""
+    summary += " HFU depends on what an implementation recomputes: it does not compare systems." if "HFU" in others else ""
     summary += f" Not to be quoted: {wrong}." if wrong else ""
     return desk.answer(
         reply,

@@ -53,7 +53,9 @@ def how_fast(desk: Desk) -> Tool:
         }
         named, places = desk.names.model(model, shape), desk.names.several(hardware)
         formats = given(weights=precision(weights_precision), kv_cache=precision(kv_cache_precision))
-        load = _Load(batch_size, context_tokens, input_tokens, output_tokens, requests_per_second, engine)
+        load = _Load(
+            batch_size, context_tokens, input_tokens, output_tokens, requests_per_second, engine, is_compared=len(places) > 1
+        )
         if len(places) > 1:
             return await _compared(desk, named, places, formats, load)
         return await _of_one(desk, named, places[0], formats, load, explain)
@@ -72,12 +74,22 @@ class _Load:
         output_tokens: int | None,
         requests_per_second: float | None,
         engine: str | None,
+        *,
+        is_compared: bool,
     ) -> None:
         if (input_tokens is None) != (output_tokens is None):
             missing = "input_tokens" if input_tokens is None else "output_tokens"
             raise MalformedRequest([FieldViolation(missing, "give input_tokens and output_tokens together, or neither")])
         if requests_per_second is not None and batch_size is not None:
             problem = "it and batch_size are two ways to say the load; leave one out"
+            raise MalformedRequest([FieldViolation("requests_per_second", problem)])
+        if input_tokens is None and not is_compared:
+            for name, value in (("engine", engine), ("requests_per_second", requests_per_second)):
+                if value is not None:
+                    problem = "it is for the estimate: give input_tokens and output_tokens too, or leave it out for the bound"
+                    raise MalformedRequest([FieldViolation(name, problem)])
+        if requests_per_second is not None and is_compared:
+            problem = "accelerators are compared at a batch_size; plan_fleet compares what a rate costs on each"
             raise MalformedRequest([FieldViolation("requests_per_second", problem)])
         self.batch_size = batch_size
         self.input_tokens, self.output_tokens = input_tokens, output_tokens
@@ -97,8 +109,10 @@ async def _of_one(
         "precision": formats,
     }
     serving = None if load.input_tokens is None else await desk.ask("EstimateServing", shared | _serving(load))
-    batch = load.batch_size or _batch_of(serving)
-    context = load.context_tokens or (None if "dense" in named.spec else _CONTEXT_TOKENS)
+    batch = _batch_of(serving) if load.batch_size is None else load.batch_size
+    context = load.context_tokens
+    if context is None and "dense" not in named.spec:
+        context = _CONTEXT_TOKENS
     reply = await desk.ask("EstimateDecode", shared | {"batch_size": batch, "context_tokens": context, "explain": True})
     notes = [named.note, on.note, *_taken(load, batch, context, serving), *(() if serving is None else serving["assumptions"])]
     where = f"{named.title} on {reply['num_devices']} × {on.accelerator} at batch {number(batch)}"
@@ -140,7 +154,11 @@ def _taken(load: _Load, batch: int, context: int | None, serving: dict[str, Any]
 def _serving(load: _Load) -> dict[str, Any]:
     arrivals = load.requests_per_second
     workload: dict[str, Any] = {"input_tokens": load.input_tokens, "output_tokens": load.output_tokens}
-    workload |= {"concurrency": load.batch_size or 1} if arrivals is None else {"requests_per_second": arrivals}
+    workload |= (
+        {"concurrency": 1 if load.batch_size is None else load.batch_size}
+        if arrivals is None
+        else {"requests_per_second": arrivals}
+    )
     return {"engine": {"name": load.engine or "vllm"}, "workload": workload}
 
 
@@ -249,8 +267,8 @@ def _hints(reply: dict[str, Any], serving: dict[str, Any] | None) -> list[str]:
 async def _compared(
     desk: Desk, named: NamedModel, places: list[NamedHardware], formats: dict[str, Any] | None, load: _Load
 ) -> Answer:
-    tokens = (load.input_tokens or _COMPARED_TOKENS[0], load.output_tokens or _COMPARED_TOKENS[1])
-    batch = load.batch_size or _COMPARED_BATCH
+    tokens = _COMPARED_TOKENS if load.input_tokens is None else (load.input_tokens, load.output_tokens)
+    batch = _COMPARED_BATCH if load.batch_size is None else load.batch_size
     devices = {place.num_devices or 1 for place in places}
     if len(devices) > 1:
         problem = "compare equal numbers of devices, such as '8x H100, 8x MI300X'; or ask plan_fleet, which sizes each"
@@ -275,8 +293,8 @@ async def _compared(
         assumptions=(
             named.note,
             *(place.note for place in places),
-            "" if load.input_tokens else f"input_tokens {tokens[0]}, output_tokens {tokens[1]} (not given)",
-            "" if load.batch_size else f"batch_size {batch} (not given)",
+            "" if load.input_tokens is not None else f"input_tokens {tokens[0]}, output_tokens {tokens[1]} (not given)",
+            "" if load.batch_size is not None else f"batch_size {batch} (not given)",
         ),
         sources=[each["price"]["source"] for each in reply["accelerators"] if "price" in each],
         hints=("plan_fleet compares what a load costs on each",),

@@ -70,7 +70,11 @@ class Names:
         Raises:
             NotFound: nothing is called so; with the nearest names of accelerators and nodes.
         """
-        count, text = _counted(text)
+        count, text = counted(text)
+        if count == 0:
+            raise MalformedRequest(
+                [FieldViolation("hardware", f"none of {shortened(text, 60)!r} carries nothing; give a count")]
+            )
         found = self._exactly(text) or self._loosely(text)
         if found is None:
             raise self._unknown(text)
@@ -133,6 +137,10 @@ class Names:
         like = _matches(_tokens(text, _MAKERS), self._accelerators) if not nearest else ()
         return NotFound("hardware", "accelerator or node type", shortened(text), tuple(dict.fromkeys([*nearest, *like]))[:5])
 
+    def vendor(self, accelerator: str) -> str:
+        """Who makes the accelerator of that name of the catalogue."""
+        return self._catalogue.accelerators[accelerator].vendor
+
     # -- models -------------------------------------------------------------------------------------------------------
 
     def model(self, text: str, shape: Mapping[str, int | None] | None = None) -> NamedModel:
@@ -163,7 +171,8 @@ class Names:
             name = model(self._catalogue, text.strip()).name
         except UnknownName as unknown:
             asked = _tokens(text, _SUFFIXES)
-            found = _matches(asked, self._models) if asked else {}
+            # A size alone ("a 7B?") is no name: many have it.
+            found = _matches(asked, self._models) if any(map(str.isalpha, asked)) else {}
             fewest = min(found.values(), default=0)
             best = [name for name, extra in found.items() if extra == fewest]
             if not best or (len(best) > 1 and not any(token.endswith("b") and token[0].isdigit() for token in asked)):
@@ -195,10 +204,10 @@ def _note(text: str, name: str, title: str, others: list[str]) -> str:
     return f"{shortened(text.strip(), 60)!r} is read as {name} ({title}){also}"
 
 
-def _counted(text: str) -> tuple[int | None, str]:
+def counted(text: str) -> tuple[int | None, str]:
     """A count in front of a name, and the name.
 
-    >>> _counted("8x H100"), _counted("8 H100s"), _counted("4090"), _counted("RTX 4090")
+    >>> counted("8x H100"), counted("8 H100s"), counted("4090"), counted("RTX 4090")
     ((8, 'H100'), (8, 'H100s'), (None, '4090'), (None, 'RTX 4090'))
     """
     found = _COUNT.fullmatch(text)

@@ -14,6 +14,8 @@ from service.api.mcp.tools import Desk, Model, Tool, given
 #: Taken where a chatbot's user says no service level: an answer that begins within two seconds and reads faster than people do.
 _TTFT_SECONDS = 2.0
 _TPOT_SECONDS = 0.1
+#: A question with some context, and an answer of a paragraph or two.
+_INPUT_TOKENS, _OUTPUT_TOKENS = 1024, 256
 _SHOWN_PLANS = 6
 
 
@@ -23,8 +25,8 @@ def plan_fleet(desk: Desk) -> Tool:
     async def tool(
         model: Model,
         requests_per_second: PerSecond,
-        input_tokens: Whole = 1024,
-        output_tokens: Whole = 256,
+        input_tokens: Annotated[Whole | None, Field(description="default 1024")] = None,
+        output_tokens: Annotated[Whole | None, Field(description="default 256")] = None,
         hardware: Annotated[str, Field(description="'H100, MI300X' or node types; empty: every node type with a price")] = "",
         ttft_seconds: Annotated[Seconds | None, Field(description="to the first token (2 s if no time is given)")] = None,
         tpot_seconds: Annotated[Seconds | None, Field(description="between tokens (0.1 s if no time is given)")] = None,
@@ -39,16 +41,17 @@ def plan_fleet(desk: Desk) -> Tool:
         For every question about cost, fleet size or replicas. Plans are ranked by cost; each price has its provider and date.
         Sizes rest on estimates of a calibrated engine; what has none is left out, with the reason.
         """
-        named, nodes, accelerators, notes = desk.names.model(model), [], [], []
-        for place in desk.names.several(hardware):
-            notes.append(place.note)
-            if place.node_type is not None:
-                nodes.append(place.node_type)
-            else:
-                accelerators.append(place.accelerator)
+        named = desk.names.model(model)
+        nodes, accelerators, notes = _places(desk, hardware)
         if ttft_seconds is None and tpot_seconds is None:
             ttft_seconds, tpot_seconds = _TTFT_SECONDS, _TPOT_SECONDS
             notes.append(f"service level: first token in {_TTFT_SECONDS:g} s, {_TPOT_SECONDS:g} s a token (not given)")
+        if input_tokens is None:
+            input_tokens = _INPUT_TOKENS
+            notes.append(f"input_tokens {input_tokens} (not given)")
+        if output_tokens is None:
+            output_tokens = _OUTPUT_TOKENS
+            notes.append(f"output_tokens {output_tokens} (not given)")
         question = {
             "model": named.spec,
             "workloads": [
@@ -73,6 +76,20 @@ def plan_fleet(desk: Desk) -> Tool:
         return _answer(desk, reply, load, [named.note, *notes])
 
     return tool
+
+
+def _places(desk: Desk, hardware: str) -> tuple[list[str], list[str], list[str]]:
+    """Node types, accelerators, and what is to be said of how they were named."""
+    nodes, accelerators, notes = [], [], []
+    for place in desk.names.several(hardware):
+        notes.append(place.note)
+        if place.node_type is not None:
+            nodes.append(place.node_type)
+            continue
+        accelerators.append(place.accelerator)
+        if place.num_devices is not None:
+            notes.append(f"the count of {place.accelerator} is not used: how many there must be is the answer")
+    return nodes, accelerators, notes
 
 
 def _term(text: str | None) -> str | None:

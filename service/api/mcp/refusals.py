@@ -36,6 +36,9 @@ _ARGUMENTS: Final = (
     ("nvml_gpu_utilization_ratio", "nvidia_smi_utilization_ratio"),
     ("shared_memory_bytes_per_block", "shared_memory_per_block"),
     ("operators[0].gemm.", ""),
+    ("cluster", "nodes"),
+    ("jobs", "jobs"),
+    ("policy", "policy"),
 )
 
 

@@ -1,6 +1,9 @@
 """JSON schemas of tools without what says nothing: every host pays for each word of them, in every conversation."""
 
-from typing import Any
+from typing import Any, Final
+
+#: Fields of an answer that a program reads; what else it holds is for people.
+_OUTLINED: Final = ("summary", "figures", "rows", "notes", "assumptions", "next")
 
 
 def compact(schema: dict[str, Any]) -> dict[str, Any]:
@@ -25,11 +28,11 @@ def compact(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def outline(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an answer down to the types of its fields, which is what it takes to read one.
+    """The schema of an answer down to the types of its main fields, which is what it takes to read one.
 
     >>> rows = {"type": "array", "items": {"type": "object"}}
     >>> outline({"properties": {"rows": rows}, "required": ["rows"], "type": "object"})
     {'type': 'object', 'properties': {'rows': {'type': 'array'}}, 'required': ['rows']}
     """
-    properties = {name: {"type": each["type"]} for name, each in schema["properties"].items()}
+    properties = {name: {"type": each["type"]} for name, each in schema["properties"].items() if name in _OUTLINED}
     return {"type": "object", "properties": properties, "required": schema["required"][:1]}

@@ -22,6 +22,7 @@ from service.api.mcp.explain_kernel import explain_kernel
 from service.api.mcp.explain_mfu import explain_mfu
 from service.api.mcp.how_fast import how_fast
 from service.api.mcp.look_up import look_up
+from service.api.mcp.place_jobs import place_jobs
 from service.api.mcp.plan_fleet import plan_fleet
 from service.api.mcp.schemas import compact, outline
 from service.api.mcp.tools import Desk
@@ -37,15 +38,16 @@ _TOOLS: Final[tuple[tuple[str, Callable[[Desk], Body]], ...]] = (
     ("look_up", look_up),
     ("explain_mfu", explain_mfu),
     ("explain_kernel", explain_kernel),
+    ("place_jobs", place_jobs),
 )
 _INSTRUCTIONS: Final = (
     "Tonnage answers how much AI hardware can carry: whether a model fits, how fast it decodes, how many GPUs a load needs "
-    "and what they cost, whether a vendor's figure holds, what a utilisation or a kernel figure means. Quote an answer's "
-    "summary. Names of figures end in their unit; bound_ is physics and never beaten, expected_ is average arithmetic, "
-    "estimate_ is what an engine will really do, with p10 and p90: keep them apart. Repeat the assumptions that matter. Names "
-    "are taken as people write them; the answer says how it read them. A refusal says what to give instead."
+    "and what they cost, whether a vendor's figure holds, what a utilisation or a kernel figure means, where a cluster places "
+    "jobs. Quote an answer's summary. Names of figures end in their unit; bound_ is physics and never beaten, expected_ is "
+    "average arithmetic, estimate_ is what an engine will really do, with p10 and p90: keep them apart. Repeat the assumptions "
+    "that matter. Names are taken as people write them; the answer says how it read them. A refusal says what to give instead."
 )
-_ANNOTATIONS: Final = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+_ANNOTATIONS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 #: A config.json may stand in an argument; nothing else is near this.
 _MAX_ARGUMENT_BYTES: Final = 100_000
 _MAX_ANSWER_SECONDS: Final = 30.0

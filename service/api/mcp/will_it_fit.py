@@ -11,6 +11,7 @@ from service.api.mcp.names import NamedModel
 from service.api.mcp.prose import gibibytes, number, sentence
 from service.api.mcp.tools import Desk, Explain, Hardware, Model, Tool, given
 
+_CONTEXT_TOKENS = 4096
 _DEVICES_PER_NODE = 8
 _KIND = "by arithmetic: weights and cache are exact, the engine's own memory is left to the reserve"
 
@@ -21,8 +22,8 @@ def will_it_fit(desk: Desk) -> Tool:
     async def tool(
         model: Model,
         hardware: Hardware,
-        context_tokens: Whole = 4096,
-        batch_size: Annotated[Whole, Field(description="sequences held at once")] = 1,
+        context_tokens: Annotated[Whole | None, Field(description="default 4096")] = None,
+        batch_size: Annotated[Whole | None, Field(description="sequences held at once, default 1")] = None,
         weights_precision: str | None = None,
         kv_cache_precision: str | None = None,
         engine: Annotated[str | None, Field(description="vllm, sglang or tensorrt-llm: does it start?")] = None,
@@ -45,24 +46,39 @@ def will_it_fit(desk: Desk) -> Tool:
             "head_dim": head_dim,
         }
         named, on = desk.names.model(model, shape), desk.names.hardware(hardware)
+        load = _Load(context_tokens, batch_size)
         question = {
             "model": named.spec,
-            "context_tokens": context_tokens,
+            "context_tokens": load.context_tokens,
             "precision": given(weights=precision(weights_precision), kv_cache=precision(kv_cache_precision)),
             "memory_utilization_ratio": memory_utilization_ratio,
             "engine": given(name=engine),
             "explain": True,
         }
-        load = f"{batch_size} {'sequence' if batch_size == 1 else 'sequences'} of {context_tokens:,} tokens"
         if on.num_devices == 1 and on.node_type is None:
-            return await _on_one(desk, named, on, question | {"batch_size": batch_size}, load, explain)
-        return await _on_several(desk, named, on, question | {"concurrency": batch_size}, load, explain)
+            return await _on_one(desk, named, on, question | {"batch_size": load.batch_size}, load, explain)
+        return await _on_several(desk, named, on, question | {"concurrency": load.batch_size}, load, explain)
 
     return tool
 
 
+class _Load:
+    """What is to be held, with what is taken where it is not said."""
+
+    def __init__(self, context_tokens: int | None, batch_size: int | None) -> None:
+        self.context_tokens = _CONTEXT_TOKENS if context_tokens is None else context_tokens
+        self.batch_size = 1 if batch_size is None else batch_size
+        self.taken = (
+            f"context_tokens {_CONTEXT_TOKENS} (not given)" if context_tokens is None else "",
+            "batch_size 1 (not given)" if batch_size is None else "",
+        )
+
+    def __str__(self) -> str:
+        return f"{self.batch_size} {'sequence' if self.batch_size == 1 else 'sequences'} of {self.context_tokens:,} tokens"
+
+
 async def _on_one(
-    desk: Desk, named: NamedModel, on: NamedHardware, question: dict[str, Any], load: str, explain: bool
+    desk: Desk, named: NamedModel, on: NamedHardware, question: dict[str, Any], load: _Load, explain: bool
 ) -> Answer:
     reply = await desk.ask("EstimateKvMemory", question | {"accelerator": {"name": on.accelerator}})
     shortfall, engine = reply.get("shortfall"), reply.get("engine_memory")
@@ -70,10 +86,7 @@ async def _on_one(
     if reply.get("fits") is None:
         summary = f"Unknown for {what}: no usable memory of it is known."
     elif shortfall is None:
-        summary = (
-            f"Yes, it fits: {what}. Weights take {gibibytes(reply['weight_bytes_per_device'])}, the cache "
-            f"{gibibytes(reply['kv_cache_bytes'])}; {number(reply['max_sequences'])} such sequences would fit."
-        )
+        summary = f"Yes, it fits: {what}. Weights take {gibibytes(reply['weight_bytes_per_device'])}, {_cache(reply)}."
     else:
         summary = f"No: {what}. {sentence(shortfall['description'])} {_cures(shortfall)}".strip()
     figures = {
@@ -88,11 +101,18 @@ async def _on_one(
         figures=figures,
         rows=(shortfall or {}).get("cures", ()) or reply["budget"],
         explained=explain,
-        assumptions=(named.note, on.note),
+        assumptions=(named.note, on.note, *load.taken),
         hints=("how_fast says how fast it decodes there",)
         if reply.get("fits")
         else ("leave the count out to hear how many fit",),
     )
+
+
+def _cache(reply: dict[str, Any]) -> str:
+    if reply.get("max_sequences") is None:  # its layers and heads are not known
+        return "which is all that is counted: give num_layers, num_query_heads, num_kv_heads and head_dim for its cache"
+    most = number(reply["max_sequences"])
+    return f"the cache {gibibytes(reply['kv_cache_bytes'])}; {most} such sequences would fit"
 
 
 _KV_FIGURES = (
@@ -106,7 +126,7 @@ _KV_FIGURES = (
 
 
 async def _on_several(
-    desk: Desk, named: NamedModel, on: NamedHardware, question: dict[str, Any], load: str, explain: bool
+    desk: Desk, named: NamedModel, on: NamedHardware, question: dict[str, Any], load: _Load, explain: bool
 ) -> Answer:
     counted = await desk.ask("FitNode", question | _place(on)) if on.num_devices is not None else None
     reply = counted if counted is not None and counted["fits"] else await desk.ask("FitNode", question | _place(on, free=True))
@@ -138,7 +158,10 @@ async def _on_several(
         figures=_fit_figures(fits, smallest) | _short(None if fits or nearest is None else nearest["shortfall"]),
         rows=_rows(reply),
         explained=explain,
-        assumptions=(named.note, on.note, "" if on.node_type or counted else f"nodes of {_DEVICES_PER_NODE} devices"),
+        assumptions=(
+            *(named.note, on.note, *load.taken),
+            "" if on.node_type or counted else f"nodes of {_DEVICES_PER_NODE} devices",
+        ),
         hints=("how_fast says how fast it decodes there", "plan_fleet says how many a load needs and what they cost"),
     )
 
@@ -171,7 +194,7 @@ def _shape(candidate: dict[str, Any]) -> str:
 def _fit_figures(fits: bool, smallest: dict[str, Any] | None) -> dict[str, Any]:
     if smallest is None:
         return {"fits": fits}
-    figures = {name: smallest[name] for name in _FIT_FIGURES}
+    figures = {name: smallest.get(name) for name in _FIT_FIGURES}
     return (
         {"fits": fits} | {f"smallest_{name}": value for name, value in figures.items()} | {"smallest_shape": _shape(smallest)}
     )
@@ -196,7 +219,7 @@ def _rows(reply: dict[str, Any]) -> list[dict[str, Any]]:
             "num_devices": each["num_devices"],
             "shape": _shape(each),
             "fits": each["fits"],
-            "max_sequences": each["max_sequences"],
+            "max_sequences": each.get("max_sequences"),
             "crosses_link_domain": each["crosses_link_domain"],
         }
         for each in fitting or reply["candidates"]

@@ -11,7 +11,6 @@ from service.planning.device import Device
 from service.planning.errors import InvalidRequest, NotFound, Unanswerable, Violation
 from service.planning.fleet.costing import DEFAULT_CURRENCY
 from service.planning.fleet.generations import dense_peaks, generation_step
-from service.planning.fleet.prefill_bound import prefill_bound_seconds
 from service.planning.fleet.requests import CompareAcceleratorsRequest
 from service.planning.fleet.results import (
     CompareAcceleratorsResponse,
@@ -23,6 +22,7 @@ from service.planning.price_choice import NoPrice, Quote
 from service.planning.prices import PriceBook
 from service.planning.requests import AcceleratorSpec, EngineSpec
 from service.planning.serving.estimate import ServingEstimator
+from service.planning.serving.prefill_bound import prefill_bound_seconds
 from service.planning.serving.requests import EstimateServingRequest, Workload
 from service.planning.serving.results import EstimateServingResponse
 

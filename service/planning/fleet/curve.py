@@ -11,17 +11,17 @@ from typing import Any, Final
 import numpy as np
 
 from service.catalogue.calibrations import Parameters, Spreads
-from service.formulas.serving import queue_seconds
 from service.planning.fleet.demand import MID, Kind, Mix
 from service.planning.fleet.results import FleetLimit
+from service.planning.fleet.short_answers import MOST_GAPS, tpot_quantile
 from service.planning.pick import ARRAYS
 from service.planning.requests import EngineSpec, ModelSpec
 from service.planning.serving.estimate import Deployment, ServingEstimator
-from service.planning.serving.load import FULL_RATIO, SQUARED_VARIATION, as_met, waits_of
+from service.planning.serving.load import as_met, fullest, place_wait, waits_of
 from service.planning.serving.places import Places
-from service.planning.serving.steady import TOKENS_PER_PASS, Steady, Traffic, steady
+from service.planning.serving.steady import TOKENS_PER_PASS, Steady, Traffic
 from service.planning.serving.step import prefill
-from service.planning.serving.waiting import Waits, first_quantile, token_quantile
+from service.planning.serving.waiting import RATIOS, Waits, first_quantile, token_quantile
 from service.planning.serving.work import ServingWork
 
 #: Requests that decode at the low end: a replica that is idle but for one request in a hundred.
@@ -76,14 +76,18 @@ class Curve:
         )
 
     @cached_property
+    def _fullest(self) -> tuple[Steady, float]:
+        return fullest(self.work, self.by, self.traffic, self.held.most)
+
+    @property
     def full(self) -> Steady:
         """A replica with every place taken."""
-        return steady(self.work, self.by, self.traffic, running=max(self.held.most, 1.0))
+        return self._fullest[0]
 
     @property
     def full_rate(self) -> float:
-        """Requests per second that a replica finishes with every place taken."""
-        return self.full.requests_per_second
+        """The most requests per second that a replica finishes."""
+        return self._fullest[1]
 
     def at(self, decoding: Array) -> Points:
         """The curve where so many requests decode on average."""
@@ -91,12 +95,8 @@ class Curve:
         rate = decoding / np.maximum(state.decode_seconds, 1e-9)
         seen = waits_of(self.work, self.by, self.traffic, state, rate, decoding, self.full, ARRAYS)
         load = rate / self.full_rate
-        queue = queue_seconds(
-            utilization_ratio=np.minimum(load, FULL_RATIO),
-            num_slots=max(self.held.most, 1.0),
-            service_seconds=state.decode_seconds + seen.first_certain + seen.first_varying,
-            squared_variation=SQUARED_VARIATION,
-        )
+        first = seen.first_certain + seen.first_varying
+        queue = place_wait(self.traffic, load, state.decode_seconds, first, self.held.most, ARRAYS)
         return Points(decoding, rate, state, seen, queue, load)
 
     def grid(self, count: int) -> Array:
@@ -128,6 +128,10 @@ class Curve:
             shorter = max(1.0, self.mix.output_tokens / kind.output_tokens)  # a short answer evens out less
             deviation = seen.token_deviation * (self.unevenness * shorter) ** 0.5
             whole = seen.token_certain + token_quantile(seen.token_varying, deviation, percentile, ARRAYS)
+            gaps = round(kind.output_tokens - 1)
+            if 1 <= gaps <= MOST_GAPS and not self.is_disaggregated:
+                counted = tpot_quantile(self.by, points.state, points.rate, gaps, RATIOS[percentile])
+                whole = counted if len(self.mix.kinds) == 1 else np.maximum(counted, whole)
             return whole * _MARGIN * self.certainty[1]
         return (seen.token_certain + times) * self.certainty[1]
 
@@ -162,7 +166,6 @@ class Curve:
             new_tokens=tokens * (1 - cached_ratio),
             cached_tokens=tokens * cached_ratio,
             tokens_per_pass=self.tokens_per_pass,
-            experts_read_ratio=0.5,
         )
         return alone.seconds
 

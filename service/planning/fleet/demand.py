@@ -56,6 +56,12 @@ class Mix:
         total = sum(kind.rates[MID] for kind in self.kinds)
         return sum(of(kind) * kind.rates[MID] for kind in self.kinds) / total
 
+    @property
+    def decoding(self) -> "Mix | None":
+        """The kinds whose answers have more than the token that their prompt yields; None where there is none."""
+        kinds = tuple(kind for kind in self.kinds if kind.output_tokens > 1)
+        return Mix(kinds) if kinds else None
+
     def relaxed(self, ratio: float) -> "Mix":
         """The same with every time of its service levels multiplied."""
         return Mix(tuple(replace(kind, level=relaxed(kind.level, ratio)) for kind in self.kinds))

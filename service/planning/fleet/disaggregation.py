@@ -55,9 +55,9 @@ def _divide(kind: Kind, part: float) -> Kind:
     whole = kind.level.end_to_end_seconds
     if whole is None:
         return kind
-    first = min(whole * part, kind.level.ttft_seconds or whole)
-    gaps = max(kind.output_tokens - 1, 1.0)
-    token = min((whole - first) / gaps, kind.level.tpot_seconds or whole)
+    gaps = kind.output_tokens - 1
+    first = min(whole * part if gaps else whole, kind.level.ttft_seconds or whole)
+    token = min((whole - first) / gaps, kind.level.tpot_seconds or whole) if gaps else None
     return replace(kind, level=replace(kind.level, ttft_seconds=first, tpot_seconds=token, end_to_end_seconds=None))
 
 
@@ -65,12 +65,14 @@ def _with(curve: Curve, shape: Parallelism, transfer: float | None) -> Way | Mis
     prompts = _prompts(curve, transfer)
     if isinstance(prompts, Miss):
         return prompts
-    kinds = tuple(replace(kind, level=replace(kind.level, ttft_seconds=None)) for kind in curve.mix.kinds)
+    first = Pool(PoolRole.PREFILL, curve.mix, shape, prompts.rate, prompts.limit, None, prompts.ttft_seconds)
+    mix = curve.mix.decoding
+    if mix is None:  # the prompt yields the only token
+        return Way((first,), True, True)
+    kinds = tuple(replace(kind, level=replace(kind.level, ttft_seconds=None)) for kind in mix.kinds)
     answers = largest_rate(replace(curve, mix=Mix(kinds)))
     if isinstance(answers, Miss):
         return answers
-    mix = curve.mix
-    first = Pool(PoolRole.PREFILL, mix, shape, prompts.rate, prompts.limit, None, prompts.ttft_seconds)
     return Way((first, Pool(PoolRole.DECODE, mix, shape, answers.rate, answers.limit, answers)), True, True)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from service.planning.errors import InvalidRequest, TooLarge, Unanswerable
+from service.planning.errors import InvalidRequest, OutOfTime, TooLarge, Unanswerable
 from service.planning.fleet.candidates import Hardware, engines, hardware, refuse_too_many, shapes
 from service.planning.fleet.curve import Curve, mean_context, replica_curve
 from service.planning.fleet.demand import HIGH, Mix
@@ -17,6 +17,7 @@ from service.planning.fleet.sizing import Capability, Miss, largest_rate
 from service.planning.requests import AcceleratorSpec, EngineSpec, Parallelism
 from service.planning.serving.estimate import Deployment, ServingEstimator, unanswerable
 from service.planning.serving.places import asked_places
+from service.planning.streams import NEVER, Stop
 
 #: Seconds that one plan may take; what is not done then is refused, not left out.
 TIME_BUDGET_SECONDS: Final = 30.0
@@ -64,17 +65,19 @@ class Options:
     serving: ServingEstimator
     request: PlanFleetRequest
     mix: Mix
+    stop: Stop = NEVER
     clock: Callable[[], float] = time.monotonic
     found: list[Option] = field(default_factory=list)
     misses: list[NearMiss] = field(default_factory=list)
     excuses: list[FleetExcuse] = field(default_factory=list)
     num_candidates: int = 0
     assumptions: list[str] = field(default_factory=list)
+    _begun: float = 0.0
     _trials: dict[tuple[str, EngineSpec, Parallelism], _Trial] = field(default_factory=dict)
 
     def try_all(self) -> "Options":
-        """Tries every option. NotFound for unknown names, TooLarge where there are too many or they take too long."""
-        begun = self.clock()
+        """Tries every option. NotFound for unknown names, TooLarge where they are too many or take too long, OutOfTime."""
+        self._begun = self.clock()
         catalogue, resolver = self.serving.resolver.catalogue, self.serving.resolver
         builder, _ = resolver.builder(self.request.model, self.request.precision)
         pairs = [(each, engine) for each in hardware(catalogue, self.request) for engine in engines(self.request)]
@@ -85,16 +88,22 @@ class Options:
         self.num_candidates = sum(map(len, possible)) * (2 if self.request.disaggregated else 1)
         refuse_too_many(self.num_candidates)
         for (each, engine), legal in zip(pairs, possible, strict=True):
-            if self.clock() - begun > TIME_BUDGET_SECONDS:
-                what = f"{self.num_candidates} options take longer than {TIME_BUDGET_SECONDS:g} seconds"
-                raise TooLarge("node_types", what, round(TIME_BUDGET_SECONDS), "allow fewer")
             self._on(each, engine, legal)
         return self
+
+    def check_time(self) -> None:
+        """OutOfTime where nobody waits for the plan any longer, TooLarge where it takes too long for anybody."""
+        if self.stop.is_asked:
+            raise OutOfTime(f"nobody waits any longer for a plan out of {self.num_candidates} options; allow fewer of them")
+        if self.clock() - self._begun > TIME_BUDGET_SECONDS:
+            what = f"{self.num_candidates} options take longer than {TIME_BUDGET_SECONDS:g} seconds"
+            raise TooLarge("node_types", what, round(TIME_BUDGET_SECONDS), "allow fewer")
 
     def _on(self, hardware: Hardware, engine: EngineSpec, legal: tuple[Parallelism, ...]) -> None:
         alone: dict[int, list[tuple[Parallelism, Capability]]] = {}
         deployed, is_familiar = None, False
         for shape in legal:
+            self.check_time()
             trial = self._trial(hardware.accelerator, engine, shape)
             if trial.excuse is not None or trial.deployed is None:
                 self._excuse(hardware, engine, shape, trial)

@@ -33,7 +33,8 @@ def points(options: Iterable[tuple[Option, Parallelism, Curve]], costing: Costin
 def _of(option: Option, shape: Parallelism, curve: Curve, per_device: float | None) -> list[FrontPoint]:
     at = curve.at(curve.grid(_POINTS))
     kinds = curve.mix.kinds
-    between = sum(curve.tpot(at, kind, None) for kind in kinds) / len(kinds)
+    decoding = [kind for kind in kinds if kind.output_tokens > 1]
+    between = sum(curve.tpot(at, kind, None) for kind in decoding) / len(decoding)
     first = sum(curve.ttft(at, kind, None) for kind in kinds) / len(kinds)
     output = curve.mix.output_tokens
     found = []

@@ -28,6 +28,7 @@ from service.planning.price_choice import NoPrice
 from service.planning.requests import Parallelism
 from service.planning.serving.estimate import ServingEstimator
 from service.planning.shape_search import describe
+from service.planning.streams import NEVER, Stop
 
 _DEFAULT_PLANS: Final = 20
 _DEFAULT_UNSERVED: Final = 10.0
@@ -58,11 +59,11 @@ class _Search:
         return sized(option, at, self.costing, self.headroom, self.redundant)
 
 
-def plan_fleet(serving: ServingEstimator, request: PlanFleetRequest) -> PlanFleetResponse:
-    """Fleets, ranked. InvalidRequest, NotFound or TooLarge where there is no answer."""
+def plan_fleet(serving: ServingEstimator, request: PlanFleetRequest, stop: Stop = NEVER) -> PlanFleetResponse:
+    """Fleets, ranked. InvalidRequest, NotFound or TooLarge where there is no answer, OutOfTime where it was stopped before."""
     mix = asked(request)
     costing = Costing(serving.resolver.catalogue, request)
-    search = _Search(request, mix, costing, Options(serving, request, mix).try_all())
+    search = _Search(request, mix, costing, Options(serving, request, mix, stop).try_all())
     fleets = [fleet for option in search.options.found if (fleet := search.sized(option, HIGH)) is not None]
     ranking = ranking_of(fleets)
     best, rejected = _best_of_each(fleets, ranking)
@@ -96,10 +97,12 @@ def _best_of_each(fleets: list[Sized], ranking: Ranking) -> tuple[list[Sized], l
 
 
 def _curves(search: _Search) -> Iterator[tuple[Option, Parallelism, Curve]]:
-    """Every shape that carries the demand, with what requests see on it."""
+    """Every shape that carries the demand, with what requests see on it; none where no answer has a second token."""
     for option in search.options.found:
+        search.options.check_time()
         for pool in option.way.pools:
-            if pool.role is PoolRole.AGGREGATED and option.way.is_mixed and pool.capability is not None:
+            shared = pool.role is PoolRole.AGGREGATED and option.way.is_mixed
+            if shared and pool.capability is not None and pool.mix.decoding is not None:
                 yield option, pool.shape, pool.capability.curve
 
 
@@ -131,7 +134,8 @@ def _infeasible(search: _Search) -> Infeasible:
         if fleet is not None:
             text = (
                 f"nothing that is allowed meets the service level, however many replicas: the nearest misses it by a factor of "
-                f"{miss.miss.ratio:.3g} in {miss.miss.limit}"
+                f"{miss.miss.ratio:.3g} in {miss.miss.limit} even when idle; with every time × {ratio:.3g}, a tenth more, "
+                "so that it carries something too, it is met"
             )
             plan = as_plan(fleet, search.costing, search.mix, search.headroom, search.redundant, 0)
             return Infeasible(text, ratio, plan, relaxed(search.mix.kinds[0].level, ratio))

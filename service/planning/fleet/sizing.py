@@ -90,7 +90,7 @@ class Seen:
 
     decoding: float
     ttft_seconds: float
-    tpot_seconds: float
+    tpot_seconds: float | None  # None where every answer is of one token
     end_to_end_seconds: float
 
 
@@ -105,6 +105,6 @@ def seen_at(capability: Capability, rate: float) -> Seen:
     return Seen(
         decoding=decoding,
         ttft_seconds=max(float(curve.ttft(points, *each)[0]) for each in kinds),
-        tpot_seconds=max(float(curve.tpot(points, *each)[0]) for each in kinds),
+        tpot_seconds=max((float(curve.tpot(points, *each)[0]) for each in kinds if each[0].output_tokens > 1), default=None),
         end_to_end_seconds=max(float(curve.end_to_end(points, *each)[0]) for each in kinds),
     )

@@ -15,15 +15,18 @@ from service.catalogue.calibrations import (
 from service.catalogue.lookup import UnknownName
 from service.catalogue.lookup import calibration as look_up
 from service.planning import defaults
-from service.planning.decode_step import DecodePlan, Load, decode_bound
+from service.planning.decode_step import DecodePlan, Load, decode_bound, decode_terms
 from service.planning.engine_settings import cache_format
 from service.planning.errors import InvalidRequest, NotFound, Unanswerable, Violation
 from service.planning.explain import Apply, Recorder, plainly
 from service.planning.requests import AcceleratorSpec, EngineSpec, ModelSpec, Parallelism, Precision
 from service.planning.resolve import Resolver, SplitModel
+from service.planning.results import DecodeBound
 from service.planning.serving.disaggregation import disaggregated
+from service.planning.serving.floors import Floors, floors
 from service.planning.serving.load import Loaded, arrivals, closed_loop
-from service.planning.serving.places import Places, asked_places
+from service.planning.serving.places import RESERVED_NOTE, Places, asked_places
+from service.planning.serving.prefill_bound import PrefillBound, prefill_bound
 from service.planning.serving.ranges import (
     corrected,
     interval,
@@ -52,6 +55,7 @@ class Deployment:
     split: SplitModel
     plan: DecodePlan
     work: ServingWork
+    prompts: PrefillBound
     calibration: Calibration
     generation: GenerationCalibration | None
     notes: tuple[str, ...]
@@ -86,8 +90,9 @@ class ServingEstimator:
         generation = calibration.generation_of(device.architecture)
         precision, note = self._with_cache(model, precision, kv_cache_dtype, generation)
         split, plan = self.resolver.plan(model, accelerator, precision, shape)
-        notes = (*plan.assumptions, *note)
-        return Deployment(split, plan, serving_work(split, plan), calibration, generation, notes)
+        notes = (*(RESERVED_NOTE if each == defaults.NOT_COUNTED else each for each in plan.assumptions), *note)
+        work = serving_work(split, plan)
+        return Deployment(split, plan, work, prefill_bound(split, plan, work), calibration, generation, notes)
 
     def engine_name(self, name: str) -> str:
         """The name of a calibrated engine that goes by several. NotFound where there is none."""
@@ -147,7 +152,7 @@ class ServingEstimator:
             recorder or plainly,
         )
         return EstimateServingResponse(
-            estimate=self._estimate(request, deployed, held, loaded) if loaded else None,
+            estimate=self._estimate(request, deployed, held, loaded, bound) if loaded else None,
             no_estimate_reason=reason,
             bound=bound,
             saturated=loaded.is_saturated if loaded else False,
@@ -173,7 +178,9 @@ class ServingEstimator:
             return closed_loop(deployed.work, by, traffic, load.concurrency, held.most, apply)
         return arrivals(deployed.work, by, traffic, load.requests_per_second or 0.0, held.most, apply)
 
-    def _estimate(self, request: EstimateServingRequest, deployed: Deployment, held: Places, loaded: Loaded) -> ServingEstimate:
+    def _estimate(
+        self, request: EstimateServingRequest, deployed: Deployment, held: Places, loaded: Loaded, bound: DecodeBound
+    ) -> ServingEstimate:
         generation, calibration = deployed.generation, deployed.calibration
         assert generation is not None
         familiar = self.is_familiar(request.model, deployed)
@@ -181,33 +188,38 @@ class ServingEstimator:
         first = state.first_token_seconds + loaded.queue_seconds
         correction, spreads = corrected(
             request.observation,
-            state.inter_token_seconds,
+            state.inter_token_seconds if request.workload.output_tokens > 1 else None,
             first,
             generation.familiar if familiar else generation.unfamiliar,
         )
         token = correction.tpot_ratio or 1.0 if correction else 1.0
         prompt = correction.ttft_ratio or 1.0 if correction else 1.0
-        output = request.workload.output_tokens
-        tpot = tpot_over_requests(loaded, output, token, spreads.inter_token)
-        ttft = ttft_over_requests(loaded, prompt, spreads.first_token)
+        output, stable = request.workload.output_tokens, loaded.is_stable
+        has_gaps = output > 1
+        least = _floors(request, deployed, bound.step_seconds, state.batch)
+        tpot = tpot_over_requests(loaded, output, token, spreads.inter_token, least.inter_token_seconds)
+        ttft = ttft_over_requests(loaded, prompt, spreads.first_token, least.first_token_seconds)
         rate = _corrected_rate(loaded, token, prompt, request.workload)
-        stable = loaded.is_stable
+        whole_spread = spreads.inter_token if has_gaps else spreads.first_token
         # Arrivals that come to rest are finished at the rate at which they arrive, whatever the times.
         is_given = stable and request.workload.requests_per_second is not None
-        spread = Spread(1.0, 1.0) if is_given else spreads.inter_token
+        spread, most = (Spread(1.0, 1.0), rate) if is_given else (whole_spread, least.requests_per_second)
         devices = deployed.plan.footprint.shape.num_devices * _replicas(request.workload)
         whole = first * prompt + state.decode_seconds * token
+        end_to_end = interval(whole, whole_spread, least.end_to_end_seconds(output))
+        per_user = rate_interval(1 / (state.inter_token_seconds * token), spreads.inter_token, 1 / least.inter_token_seconds)
+        at_most = _most_with_every_place(request, deployed, held).requests_per_second
         return ServingEstimate(
-            tpot_seconds=tpot.mean if stable else None,
+            tpot_seconds=tpot.mean if stable and has_gaps else None,
             ttft_seconds=ttft.mean if stable else None,
-            tpot_over_requests=tpot if stable else None,
+            tpot_over_requests=tpot if stable and has_gaps else None,
             ttft_over_requests=ttft if stable else None,
-            end_to_end_seconds=interval(whole, spreads.inter_token) if stable else None,
-            output_tokens_per_second=rate_interval(rate * output, spread),
-            output_tokens_per_second_per_user=rate_interval(1 / (state.inter_token_seconds * token), spreads.inter_token),
-            output_tokens_per_second_per_device=rate_interval(rate * output / devices, spread),
-            requests_per_second=rate_interval(rate, spread),
-            max_requests_per_second=rate_interval(loaded.most_per_second / token, spreads.inter_token),
+            end_to_end_seconds=end_to_end if stable else None,
+            output_tokens_per_second=rate_interval(rate * output, spread, most * output),
+            output_tokens_per_second_per_user=per_user if has_gaps else None,
+            output_tokens_per_second_per_device=rate_interval(rate * output / devices, spread, most * output / devices),
+            requests_per_second=rate_interval(rate, spread, most),
+            max_requests_per_second=rate_interval(loaded.most_per_second / token, whole_spread, at_most),
             effective_batch_size=state.batch,
             running_requests=state.running,
             queued_requests=loaded.queued,
@@ -218,7 +230,7 @@ class ServingEstimator:
             calibration=f"{calibration.name}-{generation.generation}",
             calibration_basis=EstimateBasis(generation.basis.value),
             is_familiar=familiar,
-            terms=_terms(state),
+            terms=_terms(state, has_gaps=has_gaps),
             correction=correction,
         )
 
@@ -269,6 +281,22 @@ def traffic_of(load: Workload, engine: EngineSpec, number: Callable[[Any], Any] 
         drafted_per_step=float(drafts.drafted_tokens_per_step) if drafts else 0.0,
         is_disaggregated=float(load.disaggregation is not None),
     )
+
+
+def _floors(request: EstimateServingRequest, deployed: Deployment, step_seconds: float, batch: float) -> Floors:
+    """What no engine beats, where ``step_seconds`` is the bound on a step of so many requests."""
+    split = request.workload.disaggregation
+    replicas = (split.prefill_replicas, split.decode_replicas) if split else (1, 1)
+    traffic = traffic_of(request.workload, request.engine)
+    return floors(deployed.prompts, deployed.work, traffic, step_seconds, max(1, ceil(batch - 1e-9)), replicas)
+
+
+def _most_with_every_place(request: EstimateServingRequest, deployed: Deployment, held: Places) -> Floors:
+    """The same with as many requests as find place."""
+    load, batch = request.workload, max(1, ceil(held.most - 1e-9))
+    context = round(load.input_tokens + load.output_tokens / 2)
+    terms = decode_terms(deployed.plan, Load.of(deployed.plan.footprint, batch), context)
+    return _floors(request, deployed, terms.step_seconds, batch)
 
 
 def _holding(state: Steady, load: Workload) -> float:
@@ -324,7 +352,7 @@ def _corrected_rate(loaded: Loaded, token: float, prompt: float, load: Workload)
     return state.running / (state.decode_seconds * token + state.first_token_seconds * prompt)
 
 
-def _terms(state: Steady) -> ServingTerms:
+def _terms(state: Steady, *, has_gaps: bool) -> ServingTerms:
     step = state.step
     return ServingTerms(
         decode_step_seconds=step.seconds,
@@ -335,5 +363,5 @@ def _terms(state: Steady) -> ServingTerms:
         layers_seconds=step.layers_seconds,
         host_seconds=step.host_seconds,
         prefill_seconds=state.prompt.seconds,
-        interference_seconds=state.interference_seconds,
+        interference_seconds=state.interference_seconds if has_gaps else 0.0,
     )

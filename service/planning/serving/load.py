@@ -14,8 +14,13 @@ from service.planning.serving.work import ServingWork
 
 #: Requests alike in length: what varies is what else happens to run.
 SQUARED_VARIATION: Final = 0.1
+_NO_TIME: Final = 1e-9  # for a rate where a request takes no time
 _EVALUATIONS: Final = 24
 _CLOSE_ENOUGH: Final = 1e-3
+#: Where prompts take less of the time than this, every request more adds to the rate.
+_PROMPTS_PREVAIL: Final = 0.5
+#: Where they take more, the rate may be highest with so many in flight.
+_FEW: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
 #: Arrivals closer than this to the most that can be finished never settle in practice.
 FULL_RATIO: Final = 0.995
 #: By how much more requests are put in to see how the time between tokens grows with them.
@@ -60,18 +65,46 @@ def closed_loop(
     state, waiting, wait = kept_in_flight(work, by, traffic, concurrency, most, apply=apply)
     running = state.running
     full = state if running >= most else steady(work, by, traffic, running=max(most, 1.0))
-    return Loaded(state, running / max(most, 1.0), wait, waiting, waiting > 0, True, full.requests_per_second)
+    ceiling = max(most_per_second(work, by, traffic, full), state.requests_per_second)
+    return Loaded(state, running / max(most, 1.0), wait, waiting, waiting > 0, True, ceiling)
+
+
+def fullest(work: ServingWork, by: Parameters, traffic: Traffic, most: float) -> tuple[Steady, float]:
+    """The state with every place taken, and the most requests per second that any number in flight finishes.
+
+    Where prompts are computed elsewhere, all places are of requests that decode.
+    """
+    running = max(most, 1.0)
+    if traffic.is_disaggregated:
+        full = steady(work, by, traffic, running=running, decoding=running)
+        return full, running / max(full.decode_seconds, _NO_TIME)
+    full = steady(work, by, traffic, running=running)
+    return full, most_per_second(work, by, traffic, full)
+
+
+def most_per_second(work: ServingWork, by: Parameters, traffic: Traffic, full: Steady) -> float:
+    """The most requests per second that any number in flight finishes. ``full``: with every place taken.
+
+    More in flight finish more, since they share steps; but where prompts take most of the time and cost more beside others
+    than alone, a few finish as many.
+    """
+    most = full.requests_per_second
+    if most * full.prompt.seconds < _PROMPTS_PREVAIL:
+        return most
+    few = (steady(work, by, traffic, running=each).requests_per_second for each in _FEW if each < full.running)
+    return max(most, *few, 0.0)
 
 
 def arrivals(
     work: ServingWork, by: Parameters, traffic: Traffic, per_second: float, most: float, apply: Apply = plainly
 ) -> Loaded:
     """Requests that arrive at random. Where more arrive than are finished at the fullest, the state is that fullest one."""
-    full = steady(work, by, traffic, running=max(most, 1.0))
-    ratio = per_second / full.requests_per_second
+    full, ceiling = fullest(work, by, traffic, most)
+    ratio = per_second / ceiling
     if ratio >= FULL_RATIO:
-        full = full if apply is plainly else steady(work, by, traffic, running=max(most, 1.0), apply=apply)
-        return Loaded(full, ratio, 0.0, 0.0, True, False, full.requests_per_second)
+        if apply is not plainly:
+            full = steady(work, by, traffic, running=full.running, decoding=full.batch, apply=apply)
+        return Loaded(full, ratio, 0.0, 0.0, True, False, ceiling)
     decoding = _decoding_at(work, by, traffic, per_second, max(most, 1.0))
     state = as_met(work, by, traffic, decoding, apply=apply)
     seen = waits_of(work, by, traffic, state, per_second, decoding, full, FLOATS)
@@ -88,14 +121,28 @@ def arrivals(
         decode_seconds=decode,
         requests_per_second=per_second,
     )
-    wait = apply(
+    wait = place_wait(traffic, ratio, decode, first, most, FLOATS, apply)
+    return Loaded(state, ratio, wait, wait * per_second, False, True, ceiling, seen)
+
+
+def place_wait(
+    traffic: Traffic,
+    load: float,
+    decode: float,
+    first: float,
+    most: float,
+    pick: Pick,
+    apply: Apply = plainly,
+) -> float:
+    """Mean wait for a place. ``load``: arrivals over the most that is finished."""
+    held = decode + first * (1 - traffic.is_disaggregated)
+    return apply(
         queue_seconds,
-        utilization_ratio=ratio,
+        utilization_ratio=pick.smaller(load, FULL_RATIO),
         num_slots=max(most, 1.0),
-        service_seconds=decode + first,
+        service_seconds=held,
         squared_variation=SQUARED_VARIATION,
     )
-    return Loaded(state, ratio, wait, wait * per_second, False, True, full.requests_per_second, seen)
 
 
 def as_met(
@@ -122,14 +169,15 @@ def waits_of(
     """What requests that arrive ``per_second`` see where ``decoding`` decode. ``state`` as they meet it, ``full`` at most."""
     slower = as_met(work, by, traffic, decoding * _STEP, pick)
     elasticity = pick.log(slower.inter_token_seconds / state.inter_token_seconds) / log(_STEP)
-    return waits(by, traffic, state, per_second, decoding, elasticity, full.inter_token_seconds, pick)
+    growth = (slower.step.seconds - state.step.seconds) / pick.larger(decoding * (_STEP - 1), _NO_TIME)
+    return waits(by, traffic, state, per_second, decoding, elasticity, growth, full.inter_token_seconds, pick)
 
 
 def _decoding_at(work: ServingWork, by: Parameters, traffic: Traffic, per_second: float, most: float) -> float:
     """Requests that decode where as many finish per second as arrive: regula falsi on a rate that grows with them."""
 
     def surplus(decoding: float) -> float:
-        return decoding / max(as_met(work, by, traffic, decoding).decode_seconds, 1e-9) - per_second
+        return decoding / max(as_met(work, by, traffic, decoding).decode_seconds, _NO_TIME) - per_second
 
     low, high = 0.0, most
     below, above = -per_second, surplus(most)

@@ -11,6 +11,10 @@ from service.planning.resolve import SplitModel
 #: Of the share that an engine may take, what goes to activations, graphs and libraries: the median of the start-up logs that
 #: specs/engines was fitted to (15 of vLLM, 2 to 8 GiB).
 RESERVED_BYTES: Final = 4.9 * 2**30
+RESERVED_NOTE: Final = (
+    f"{RESERVED_BYTES / 2**30:g} GiB of a device's share are kept for activations, CUDA graphs and the engine's own memory: "
+    "the median of start-up logs, not computed for this model"
+)
 #: What the engines take at most at a time where neither flag nor catalogue says (vLLM's API server since 0.8).
 DEFAULT_MAX_RUNNING: Final = 1024.0
 #: What a model that barely fits is run with.

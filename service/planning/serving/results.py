@@ -60,7 +60,7 @@ class ServingCorrection:
 
 @dataclass(frozen=True, slots=True)
 class ServingEstimate:
-    """What will be served. Latencies are absent where there is no steady state."""
+    """What will be served. Times are absent where there is no steady state, those between tokens in answers of one token."""
 
     tpot_seconds: Interval | None
     ttft_seconds: Interval | None
@@ -68,7 +68,7 @@ class ServingEstimate:
     ttft_over_requests: RequestTimes | None
     end_to_end_seconds: Interval | None
     output_tokens_per_second: Interval
-    output_tokens_per_second_per_user: Interval
+    output_tokens_per_second_per_user: Interval | None
     output_tokens_per_second_per_device: Interval
     requests_per_second: Interval
     max_requests_per_second: Interval

@@ -40,9 +40,14 @@ class Prefill:
 
     compute_seconds: float
     pass_seconds: float  # with all experts read
-    pass_beside_decode_seconds: float  # what a pass adds to a step that decodes anyway
+    launches_seconds: float  # of it, for kernels that are launched one by one
+    experts_seconds: float  # of it, for reading all experts
     num_passes: float
     seconds: float  # of one prompt alone
+
+    def pass_beside_decode_seconds(self, experts_read_ratio: float) -> float:
+        """What a pass adds to a step that decodes anyway, and so reads the weights and a part of the experts."""
+        return self.launches_seconds + self.experts_seconds * (1 - experts_read_ratio)
 
 
 def growth_at(growth: Growth, tokens: float, pick: Pick) -> float:
@@ -151,7 +156,7 @@ def _attention(
 def _collectives(work: ServingWork, by: Parameters, tokens: float, apply: Apply) -> float:
     each = apply(
         collective_seconds,
-        message_bytes=work.collective_bytes_per_token * tokens,
+        message_bytes=work.state_bytes_per_token * tokens,
         num_devices=work.num_ranks,
         log2_num_devices=work.log2_num_ranks,
         link_bandwidth_one_way_bytes_per_second=work.link_bandwidth_bytes_per_second,
@@ -178,32 +183,40 @@ def prefill(
     new_tokens: float,
     cached_tokens: float,
     tokens_per_pass: float,
-    experts_read_ratio: float,
     pick: Pick = FLOATS,
     apply: Apply = plainly,
 ) -> Prefill:
     """A prompt of so many new tokens behind so many that the prefix cache holds.
 
     ``tokens_per_pass``: the most that one pass takes; decoding requests share it, so a prompt as long needs a second pass.
-    ``experts_read_ratio``: the part of the experts that a decode step reads anyway.
     """
     matrices = _computed(work.peak_seconds_per_token, by)
     matrices = matrices + _computed(work.expert_peak_seconds_per_token, by) / by.expert_prefill_ratio
-    attention = _pairs_seconds(work, new_tokens, cached_tokens, pick) / by.prefill_attention_ratio
+    attention = pairs_seconds(work, new_tokens, cached_tokens, pick) / by.prefill_attention_ratio
     slowed = 1 + (by.linear_prefill_factor - 1) * work.num_linear_layers / pick.larger(work.num_layers, 1.0)
     slowed = slowed * (1 + (by.latent_prefill_factor - 1) * work.num_latent_layers / pick.larger(work.num_layers, 1.0))
-    ring = 2 * (work.num_ranks - 1) / work.num_ranks / work.link_bandwidth_bytes_per_second
-    sent = work.num_collectives * ring * work.collective_bytes_per_token * new_tokens
-    compute = (matrices * new_tokens + attention) * slowed + sent
+    whole = pick.larger(pick.smaller(new_tokens, tokens_per_pass), 1.0)  # tokens of a pass, which are one message
+    sent = _collectives(work, by, whole, apply) * new_tokens / whole
+    compute = (matrices * new_tokens + attention) * slowed + sent + _moved(work, by, new_tokens, apply)
     launches = by.prefill_launch_ratio * layer_seconds(work, by)
     experts = _all_experts(work, by, apply)
     fixed = launches + experts + _weights(work, by, apply)
     passes = 1 + new_tokens / tokens_per_pass
     alone = apply(prefill_pass_seconds, compute_seconds=compute, fixed_seconds=passes * fixed)
-    return Prefill(compute, fixed, launches + experts * (1 - experts_read_ratio), passes, alone)
+    return Prefill(compute, fixed, launches, experts, passes, alone)
 
 
-def _pairs_seconds(work: ServingWork, new: float, cached: float, pick: Pick) -> float:
+def _moved(work: ServingWork, by: Parameters, tokens: float, apply: Apply) -> float:
+    """Kernels between the matrices (norms, conversions, activations, the way to the experts and back) move hidden states.
+
+    Every rank moves all of them, so that tensor parallelism does not shorten it; each expert of a token gets a state.
+    """
+    states = work.num_layers + work.num_expert_layers * work.num_experts_per_token
+    moved = by.prefill_state_moves * work.state_bytes_per_token * states * tokens
+    return _streamed(work, moved, by.dense_bandwidth_ratio, apply)
+
+
+def pairs_seconds(work: ServingWork, new: float, cached: float, pick: Pick) -> float:
     """Attention of a prompt's new tokens to all before them, at the peak."""
     total = work.prefill_seconds_per_pair * (new * cached + new * new / 2)
     for window, each in work.prefill_seconds_per_windowed_pair:

@@ -12,7 +12,7 @@ from typing import Final
 from service.catalogue.calibrations import Parameters
 from service.formulas.serving import prefill_pass_seconds
 from service.planning.pick import Pick
-from service.planning.serving.steady import Steady, Traffic
+from service.planning.serving.steady import Steady, Traffic, new_tokens
 
 #: Standard normal quantiles of the percentiles that are told.
 NORMAL: Final = {"p50": 0.0, "p90": 1.2816, "p99": 2.3263}
@@ -50,7 +50,8 @@ def quantile(mean: float, deviation: float, normal: float, pick: Pick) -> float:
     """A quantile of a gamma distribution of that mean and deviation (Wilson and Hilferty, 1931); 0 where there is neither."""
     mean = pick.larger(mean, 1e-12)
     inverse = (deviation / mean) ** 2 / 9  # 1 / (9 · shape)
-    return mean * pick.larger(1 - inverse + normal * inverse**0.5, 0.0) ** 3
+    found: float = mean * pick.larger(1 - inverse + normal * inverse**0.5, 0.0) ** 3
+    return found
 
 
 def token_quantile(mean: float, deviation: float, key: str, pick: Pick) -> float:
@@ -58,8 +59,12 @@ def token_quantile(mean: float, deviation: float, key: str, pick: Pick) -> float
 
     Where few prompts come in between it is skewed to one side, where places run out to the other.
     """
-    even = mean + NORMAL[key] * deviation
-    return pick.larger(quantile(mean, deviation, NORMAL[key], pick), even)
+    skewed = quantile(mean, deviation, NORMAL[key], pick)
+    if key == "p50":
+        middle: float = pick.where(deviation > mean / 2, skewed, mean)
+        return middle
+    longer: float = pick.larger(skewed, mean + NORMAL[key] * deviation)
+    return longer
 
 
 def first_quantile(seen: Waits, key: str, queued: float, uneven: float, pick: Pick) -> float:
@@ -90,32 +95,40 @@ def waits(
     per_second: float,
     decoding: float,
     elasticity: float,
+    step_growth_seconds: float,
     fullest_token_seconds: float,
     pick: Pick,
 ) -> Waits:
     """Times of requests that arrive ``per_second`` where ``decoding`` others decode on average.
 
     ``state``: as a request sees it, itself among those that decode. ``elasticity``: by how many per cent the time between
-    tokens grows when 1 % more decode. ``fullest_token_seconds``: the time between tokens with every place taken, which no
-    engine exceeds on average.
+    tokens grows when 1 % more decode. ``step_growth_seconds``: by how much a step does when one more decodes.
+    ``fullest_token_seconds``: the time between tokens with every place taken, which no engine exceeds on average.
     """
     apart = traffic.is_disaggregated
     step = state.step.seconds * (1 - apart)
     busy = (1 - _E**-decoding) * (1 - apart)  # the chance that an arrival finds somebody decoding
+    tokens = new_tokens(traffic)
+    share = pick.larger(pick.smaller(tokens / traffic.tokens_per_pass, 1e6), 0.0)
+    passes = pick.larger(share, 1.0)
     beside = by.interference_ratio * prefill_pass_seconds(
-        compute_seconds=state.prompt.compute_seconds, fixed_seconds=state.prompt.pass_beside_decode_seconds
+        compute_seconds=state.prompt.compute_seconds,
+        fixed_seconds=passes * state.prompt.pass_beside_decode_seconds(state.step.experts_read_ratio),
     )
     own = busy * beside + (1 - busy) * state.prompt.seconds
-    tokens = traffic.input_tokens * (1 - traffic.cached_ratio)
-    share = pick.larger(pick.smaller(tokens / traffic.tokens_per_pass, 1e6), 0.0)
     each = own + busy * step * share  # a prompt that fills its passes keeps others out of them
     load = pick.smaller(per_second * each, _BUSIEST)
-    first = _first(per_second, load, each, busy * step, pick)
+    # Prompts that share a pass are done together; of those that fill one, a request waits for those before it alone.
+    ahead = 1 - pick.smaller(share, 1.0) / 2
+    first = _first(per_second, load, each, ahead, busy * step)
     host = by.first_token_host_seconds + by.prompt_token_seconds * traffic.input_tokens
     steps = pick.larger(1.0, -(-share // 1))
     certain = host + own + busy * step * steps
-    left = _left_behind(traffic, per_second, load, each, first, own, busy * step, pick)
-    token = _at_most(_token(state, per_second, decoding, elasticity, left, pick), fullest_token_seconds, pick)
+    left, strayed = _left_behind(traffic, per_second, load, each, passes, first, own, busy * step, pick)
+    # Whoever decodes longer for it is one more in the steps of others.
+    held = per_second * left * pick.larger(traffic.output_tokens - 1, 1.0)
+    left = left + held * step_growth_seconds / traffic.tokens_per_step / (1 - load)
+    token = _at_most(_token(state, per_second, decoding, elasticity, (left, strayed), pick), fullest_token_seconds, pick)
     met = _met(first, per_second, each, busy * step, pick)
     return Waits(certain, *first, *token, *met, per_second * each)
 
@@ -138,18 +151,20 @@ def _met(
     return chance, mean, deviation, step
 
 
-def _first(per_second: float, load: float, each: float, step: float, pick: Pick) -> tuple[float, float]:
-    """Mean and deviation of the wait: for the running step, and for the prompts of the next one.
+def _first(per_second: float, load: float, each: float, ahead: float, step: float) -> tuple[float, float]:
+    """Mean and deviation of the wait: for the running step, and for prompts of the next one, of which ``ahead`` are before it.
 
-    A step takes ``step`` and ``each`` for every prompt that came during the one before: K ~ Poisson(λ·S).
+    A step takes ``step`` and ``each`` for every prompt that came during the one before: K ~ Poisson(λ·S). Without steps, and
+    with half of the prompts before it, this is the queue of one server (M/D/1).
     """
     mean_step = step / (1 - load)
     variance = each * each * per_second / (1 - load * load)  # of a step, over its mean
     seen = mean_step + variance  # the step that an arrival falls into: long ones are met more often
-    spread = variance * pick.larger(seen, 0.0)
+    spread = variance * seen
+    load = load * ahead
     wait = seen / 2 + load * seen
     square = (seen * seen + spread) / 3 - seen * seen / 4
-    square = square + each * each * per_second * seen + load * load * spread + load * spread
+    square = square + each * each * per_second * ahead * seen + load * load * spread + load * spread
     return wait, square**0.5
 
 
@@ -158,6 +173,7 @@ def _left_behind(
     per_second: float,
     load: float,
     each: float,
+    passes: float,
     first: tuple[float, float],
     own: float,
     step: float,
@@ -166,12 +182,16 @@ def _left_behind(
     """What the prompts that came while a request waited add to each of its tokens, mean and deviation.
 
     They are computed while it decodes, and so are those that come meanwhile; at its end fewer wait than at its start, since
-    it starts where prompts bunch.
+    it starts where prompts bunch. Where they need more passes than it has tokens, it has its last token before: of numbers that
+    are spread exponentially around their mean, the mean of those up to a limit.
     """
     tokens = pick.larger(traffic.output_tokens - 1, 1.0)
     waited = pick.larger(first[0] + own + step - step / (1 - load), 0.0)
     each_token = each * per_second / (1 - load) / tokens * (1 - traffic.is_disaggregated)
-    return waited * each_token, first[1] * each_token
+    added = pick.larger(waited * each_token, 1e-12)
+    most = each / passes * (1 - traffic.is_disaggregated)  # with a pass beside every token
+    kept = (1 - _E ** -(most / added)) * added
+    return kept, first[1] * each_token * kept / added
 
 
 def _token(

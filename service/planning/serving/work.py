@@ -74,7 +74,7 @@ class ServingWork:
     prefill_seconds_per_pair: float
     prefill_seconds_per_windowed_pair: tuple[tuple[float, float], ...]  # window, seconds
     num_collectives: float
-    collective_bytes_per_token: float
+    state_bytes_per_token: float  # a hidden state: what is moved between kernels, and what a collective joins
     least_read_ratio: float  # of the experts that a device holds, the part that one token makes the busiest device read
     cache_bytes_stored: Growth  # by the tightest stage: what a running sequence occupies
 
@@ -114,7 +114,7 @@ def serving_work(split: SplitModel, plan: DecodePlan) -> ServingWork:
         prefill_seconds_per_pair=pairs,
         prefill_seconds_per_windowed_pair=windowed,
         num_collectives=_num_collectives(split),
-        collective_bytes_per_token=float(footprint.hidden_size) * ACTIVATION_BYTES_PER_ELEMENT,
+        state_bytes_per_token=float(footprint.hidden_size) * ACTIVATION_BYTES_PER_ELEMENT,
         least_read_ratio=plan.bound_experts_read_per_device / held if held else 0.0,
         cache_bytes_stored=_growth(max((stage.cache_bytes for stage in footprint.stages), key=lambda cost: cost.at(8192))),
     )

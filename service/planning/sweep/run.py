@@ -9,13 +9,16 @@ import numpy.typing as npt
 
 from service.planning import defaults
 from service.planning.columns import Choices
+from service.planning.errors import InvalidRequest, NotFound, Unanswerable
 from service.planning.resolve import Resolver
 from service.planning.results import Limit
 from service.planning.serving.estimate import ServingEstimator
 from service.planning.streams import Stop, Stream
 from service.planning.sweep import titles
-from service.planning.sweep.grid import Grid, SweepLimits, grid
-from service.planning.sweep.points import Columns, Points, PointsOf
+from service.planning.sweep.bounds import Bounds
+from service.planning.sweep.estimates import Estimates
+from service.planning.sweep.grid import Grid, Plan, SweepLimits, grid, sentence_of
+from service.planning.sweep.points import Arithmetic, Columns, skipped
 from service.planning.sweep.requests import Kind, RunSweepRequest
 from service.planning.sweep.results import (
     DecodeColumns,
@@ -23,13 +26,17 @@ from service.planning.sweep.results import (
     RunSweepResponse,
     ServingColumns,
     SkippedPoints,
+    SkipReason,
     SweepChunk,
     SweepEnd,
     SweepStart,
 )
 
-#: Points of a chunk: the columns of the arithmetic stay in the cache of a core.
-CHUNK_POINTS: Final = 16_384
+#: Points of a chunk. Its columns stay in the cache of a core, and no step of making or sending it takes so long that small
+#: requests beside it would notice.
+CHUNK_POINTS: Final = 4_096
+#: Plans of no more points are computed together, as many as fill a chunk: a call of NumPy costs as much as some hundred points.
+JOINED_POINTS: Final = CHUNK_POINTS // 8
 #: Entries on what was skipped that make a chunk of their own.
 CHUNK_SKIPPED: Final = 1_024
 #: A chunk is sent after so long even where it is not full: whoever waits sees progress, and a stop is noticed.
@@ -50,7 +57,10 @@ class _Sweep:
     def __init__(self, resolver: Resolver, serving: ServingEstimator, made: Grid) -> None:
         self._resolver = resolver
         self._grid = made
-        self._points_of = PointsOf(resolver, serving, made)
+        is_decode = made.request.kind is Kind.DECODE
+        self._arithmetic: Arithmetic[Any] = Bounds(resolver, made) if is_decode else Estimates(serving, made)
+        self._points_per_plan = made.points_per_plan
+        self._joined: list[Any] = []  # plans that are ready, all of whose points are still to be computed
         self._pieces: list[Columns] = []
         self._skipped: list[SkippedPoints] = []
         self._num_pending = 0
@@ -77,26 +87,46 @@ class _Sweep:
     def _steps(self) -> Iterator[None]:
         """Goes through the grid; each step takes in no more points than a chunk still has room for."""
         for plan in self._grid.plans():
-            points = self._points_of(plan)
-            if isinstance(points, SkippedPoints):
-                self._skip(points)
+            ready = self._ready(plan)
+            if isinstance(ready, SkippedPoints):
+                self._skip(ready)
                 yield
                 continue
-            for each in points.skipped:
+            for each in ready.skipped:
                 self._skip(each)
-            yield from self._slices(points)
+            if self._points_per_plan <= JOINED_POINTS:
+                self._joined.append(ready)
+                self._count(ready.num_points)
+                yield
+            else:
+                yield from self._slices(ready)
 
-    def _slices(self, points: Points) -> Iterator[None]:
+    def _ready(self, plan: Plan) -> Any:
+        """The plan with all that does not depend on its loads, or one entry for all points that says why there are none."""
+        try:
+            return self._arithmetic.ready(plan)
+        except (InvalidRequest, NotFound) as error:
+            return skipped(self._grid, plan, SkipReason.ILLEGAL, sentence_of(error))
+        except Unanswerable as error:
+            return skipped(self._grid, plan, SkipReason.FIGURE_MISSING, f"{error.missing} ({error.remedy})")
+
+    def _slices(self, ready: Any) -> Iterator[None]:
         first = 0
-        while first < points.num_points:
-            end = min(points.num_points, first + CHUNK_POINTS - self._num_pending)
-            # Where nothing is cached at a context, a place is for any number of requests: an infinity that the minimum drops.
-            with np.errstate(divide="ignore"):
-                self._pieces.append(points.columns(first, end))
-            self._num_pending += end - first
-            self._num_answered += end - first
+        while first < self._points_per_plan:
+            end = min(self._points_per_plan, first + CHUNK_POINTS - self._num_pending)
+            self._compute([ready], first, end)
+            self._count(len(self._pieces[-1]["num_devices"]))
             first = end
             yield
+
+    def _compute(self, ready: list[Any], first: int, end: int) -> None:
+        # Where nothing is cached at a context, a place is for any number of requests: an infinity that the minimum drops.
+        with np.errstate(divide="ignore"):
+            self._pieces.append(self._arithmetic.columns(ready, first, end))
+
+    def _count(self, num_points: int) -> None:
+        self._num_pending += num_points
+        self._num_answered += num_points
 
     def _skip(self, skipped: SkippedPoints) -> None:
         self._skipped.append(skipped)
@@ -105,12 +135,16 @@ class _Sweep:
         self._skipped_plans.add((*places, skipped.precision_index, skipped.engine_index))
 
     def _is_due(self) -> bool:
-        if self._num_pending >= CHUNK_POINTS or len(self._skipped) >= CHUNK_SKIPPED:
+        room = CHUNK_POINTS - self._num_pending
+        if room <= 0 or (self._joined and room < self._points_per_plan) or len(self._skipped) >= CHUNK_SKIPPED:
             return True
         return monotonic() - self._flushed > CHUNK_SECONDS
 
     def _chunk(self) -> SweepChunk:
         """What has been gathered."""
+        if self._joined:
+            self._compute(self._joined, 0, self._points_per_plan)
+            self._joined = []
         offset, self._sent = self._sent, self._num_answered + self._num_skipped
         skipped, pieces = tuple(self._skipped), self._pieces
         self._skipped, self._pieces, self._num_pending, self._flushed = [], [], 0, monotonic()

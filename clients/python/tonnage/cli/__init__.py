@@ -18,6 +18,7 @@ from tonnage.cli.mfu import mfu
 from tonnage.cli.models import models
 from tonnage.cli.nodes import nodes
 from tonnage.cli.occupancy import occupancy
+from tonnage.cli.place import place
 from tonnage.cli.plan import plan
 from tonnage.cli.prices import prices
 from tonnage.cli.quote import quote
@@ -51,6 +52,7 @@ for _command in (
     memory_access,
     fusion,
     sweep,
+    place,
 ):
     tonnage.add_command(_command)
 

@@ -224,14 +224,21 @@ def _draw(console: Console, answer: EstimateServingResponse) -> None:
     layout.footing(console, answer.assumptions, answer.catalogue_revision)
 
 
+def _has_gaps(estimate: ServingEstimate) -> bool:
+    return estimate.HasField("output_tokens_per_second_per_user")
+
+
 def _estimate(answer: EstimateServingResponse) -> Table:
     estimate = answer.estimate
     drawn = layout.table("", "p10", "estimate", "p90", right=[1, 2, 3])
     if estimate.HasField("ttft_seconds"):
         for name, mean, times in (
             ("time to first token", estimate.ttft_seconds, estimate.ttft_over_requests),
-            ("time between tokens", estimate.tpot_seconds, estimate.tpot_over_requests),
+            # Answers of one token have no time between tokens.
+            ("time between tokens", estimate.tpot_seconds, estimate.tpot_over_requests if _has_gaps(estimate) else None),
         ):
+            if times is None:
+                continue
             drawn.add_row(f"{name}, mean", *_durations(mean))
             for share, each in (("half see less than", times.p50), ("1 in 10 more than", times.p90), ("1 in 100", times.p99)):
                 drawn.add_row(f"  {share}", *_durations(each))
@@ -239,12 +246,13 @@ def _estimate(answer: EstimateServingResponse) -> Table:
         drawn.add_section()
     for name, rate in (
         ("output tokens/s", estimate.output_tokens_per_second),
-        ("  per user", estimate.output_tokens_per_second_per_user),
+        ("  per user", estimate.output_tokens_per_second_per_user if _has_gaps(estimate) else None),
         ("  per device", estimate.output_tokens_per_second_per_device),
         ("requests/s", estimate.requests_per_second),
         ("  at the most", estimate.max_requests_per_second),
     ):
-        drawn.add_row(name, *map(significant, _of(rate)))
+        if rate is not None:
+            drawn.add_row(name, *map(significant, _of(rate)))
     drawn.add_section()
     for name, value in (
         ("requests that decode", estimate.effective_batch_size),

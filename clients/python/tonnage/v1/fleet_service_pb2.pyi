@@ -495,7 +495,9 @@ class FleetPool(_message.Message):
     for prompts: where they are as full as can be. Absent for a pool that only decodes.
     """
     tpot_seconds: _builtins.float
-    """Seconds between tokens at the percentile, under the demand. Absent for a pool that only computes prompts."""
+    """Seconds between tokens at the percentile, under the demand. Absent for a pool that only computes prompts, and where every
+    answer is of one token.
+    """
     end_to_end_seconds: _builtins.float
     """Seconds to the last token at the percentile, under the demand. Absent with disaggregation."""
     @_builtins.property
@@ -642,7 +644,9 @@ class FleetPlan(_message.Message):
     engine_version: _builtins.str
     """Its release. Empty: as of when most runs of the calibration were made."""
     is_disaggregated: _builtins.bool
-    """Whether prompts and answers run on replicas of their own."""
+    """Whether prompts and answers run on replicas of their own. Where every answer is of one token, there are replicas for prompts
+    alone: a prompt yields that token.
+    """
     is_mixed: _builtins.bool
     """Whether workloads share their replicas; with one workload it does."""
     num_nodes: _builtins.int
@@ -897,7 +901,9 @@ class Infeasible(_message.Message):
     reason: _builtins.str
     """Why, in a sentence."""
     relaxation_ratio: _builtins.float
-    """By what each time of the service level would have to be multiplied at least."""
+    """By what each time of the service level is multiplied in nearest_service_level: what an idle replica of the nearest plan needs,
+    and a tenth more, so that a loaded one meets it. 0 where no plan is near.
+    """
     @_builtins.property
     def nearest_plan(self) -> Global___FleetPlan:
         """The fleet that meets the service level so relaxed."""

@@ -330,7 +330,7 @@ Global___PrometheusObservation: _TypeAlias = PrometheusObservation  # noqa: Y015
 
 @_typing.final
 class Interval(_message.Message):
-    """A range: eight runs in ten lie between p10 and p90."""
+    """A range: eight runs in ten lie between p10 and p90. Cut where it would beat the bound."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -432,7 +432,7 @@ class ServingTerms(_message.Message):
     prefill_seconds: _builtins.float
     """One prompt computed alone."""
     interference_seconds: _builtins.float
-    """What prompts of other requests add between two tokens."""
+    """What prompts of other requests add between two tokens; 0 in answers of one token."""
     def __init__(
         self,
         *,
@@ -570,7 +570,7 @@ class ServingEstimate(_message.Message):
     """Whether this model on this accelerator is among its runs: the range is narrower then."""
     @_builtins.property
     def tpot_seconds(self) -> Global___Interval:
-        """Mean seconds between two tokens of a request. Absent where there is no steady state."""
+        """Mean seconds between two tokens of a request. Absent where there is no steady state, and in answers of one token."""
 
     @_builtins.property
     def ttft_seconds(self) -> Global___Interval:
@@ -578,7 +578,7 @@ class ServingEstimate(_message.Message):
 
     @_builtins.property
     def tpot_over_requests(self) -> Global___RequestTimes:
-        """Time between tokens over requests. Absent where there is no steady state."""
+        """Time between tokens over requests. Absent where there is no steady state, and in answers of one token."""
 
     @_builtins.property
     def ttft_over_requests(self) -> Global___RequestTimes:
@@ -594,7 +594,7 @@ class ServingEstimate(_message.Message):
 
     @_builtins.property
     def output_tokens_per_second_per_user(self) -> Global___Interval:
-        """Tokens per second that one request sees while it decodes."""
+        """Tokens per second that one request sees while it decodes. Absent in answers of one token."""
 
     @_builtins.property
     def output_tokens_per_second_per_device(self) -> Global___Interval:
@@ -606,7 +606,7 @@ class ServingEstimate(_message.Message):
 
     @_builtins.property
     def max_requests_per_second(self) -> Global___Interval:
-        """The most that can be finished per second in a steady state."""
+        """The most that can be finished per second in a steady state, however many are in flight."""
 
     @_builtins.property
     def terms(self) -> Global___ServingTerms:

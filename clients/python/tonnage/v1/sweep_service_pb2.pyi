@@ -618,15 +618,15 @@ class ServingColumns(_message.Message):
 
     @_builtins.property
     def tpot_seconds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Mean time between two tokens of a request."""
+        """Mean time between two tokens of a request. 0 in answers of one token, which have no such time."""
 
     @_builtins.property
     def tpot_p10_seconds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Nine runs in ten are slower than this."""
+        """Nine runs in ten are slower than this. 0 in answers of one token."""
 
     @_builtins.property
     def tpot_p90_seconds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Nine runs in ten are faster than this."""
+        """Nine runs in ten are faster than this. 0 in answers of one token."""
 
     @_builtins.property
     def ttft_seconds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
@@ -658,7 +658,7 @@ class ServingColumns(_message.Message):
 
     @_builtins.property
     def output_tokens_per_second_per_user(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Tokens generated per second for one request that decodes."""
+        """Tokens generated per second for one request that decodes. 0 in answers of one token, which do not."""
 
     @_builtins.property
     def output_tokens_per_second_per_device(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
