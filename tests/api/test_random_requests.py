@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.api.asking import BY_NAME, POSTED, Doors, message_of, refusal_in, refusal_of
+from tests.api.asking import BY_NAME, POSTED, Doors, Refusal, message_of, refusal_in, refusal_of
 from tests.api.random_requests import EXAMPLES, careless_json, careless_message, plausible_json
 
 #: What a request can end in by its own fault.
-REFUSED = {(400, "INVALID_ARGUMENT"), (400, "FAILED_PRECONDITION"), (404, "NOT_FOUND")}
+REFUSED = {(400, "INVALID_ARGUMENT"), (400, "FAILED_PRECONDITION"), (404, "NOT_FOUND"), (429, "RESOURCE_EXHAUSTED")}
 READ = ["GetAccelerator", "GetNodeType", "GetModel", "ListAccelerators", "ListNodeTypes", "ListModels", "ListPrices"]
 
 
@@ -32,7 +32,7 @@ def check_response(response: httpx.Response) -> None:
     else:
         refusal = refusal_in(response)
         assert (refusal.http_status, refusal.code) in REFUSED, response.text
-        assert refusal.message
+        check_refusal(refusal)
 
 
 def check_call(doors: Doors, rpc: str, request: bytes) -> None:
@@ -41,7 +41,13 @@ def check_call(doors: Doors, rpc: str, request: bytes) -> None:
     except grpc.RpcError as error:
         refusal = refusal_of(error)
         assert refusal.code in {code for _, code in REFUSED}, refusal
-        assert refusal.message
+        check_refusal(refusal)
+
+
+def check_refusal(refusal: Refusal) -> None:
+    """It says why, and is never short of room for one caller at a time: what is exhausted is what one question may ask."""
+    assert refusal.message
+    assert refusal.code != "RESOURCE_EXHAUSTED" or refusal.reason == "TOO_LARGE", refusal
 
 
 @pytest.mark.parametrize("rpc", POSTED)
