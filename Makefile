@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 GENERATE := $(BIN)/python protos/generate.py
+REFERENCE := $(BIN)/python protos/reference.py
 # Small matrices: threads would only wait for each other.
 SOLVE := OPENBLAS_NUM_THREADS=1
 # What tests/integration and tests/page drive; a test whose program is missing is skipped, on a build machine (CI=true) it fails.
@@ -14,8 +15,10 @@ UV_VERSION := 0.13.9
 COMPILE := $(BIN)/uv pip compile pyproject.toml --group build --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --quiet
 
+FUZZED := compat configs requests rest
+
 .DEFAULT_GOAL := help
-.PHONY: help serve tools test check lint types walls protos gen golden bench models calibrate accuracy lock sbom clean
+.PHONY: help serve tools test check lint types walls protos gen golden bench models calibrate accuracy fuzz $(FUZZED:%=fuzz-%) soak lock audit sbom clean
 
 help: ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,7 +31,7 @@ tools: ## Install the programs that tests drive beside Python's own, on Debian a
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(TOOL_PACKAGES) >/dev/null; }
 
 test: $(VENV)/.development ## Run all tests and the doctests
-	$(SOLVE) $(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(SOLVE) $(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
 
 check: lint types walls protos ## Check style, types, import walls, the schema and the generated code
 
@@ -46,15 +49,17 @@ protos: $(VENV)/.development
 	$(GENERATE) --check
 	$(GENERATE) --lint
 	$(GENERATE) --breaking
+	$(REFERENCE) --check
 
-gen: $(VENV)/.development ## Write the generated code anew from protos/
+gen: $(VENV)/.development ## Write the generated code and reference pages anew from protos/
 	$(GENERATE)
+	$(REFERENCE)
 
 golden: $(VENV)/.development ## Write the golden answers anew (commit them by themselves)
 	$(BIN)/python -m pytest tests/golden --rewrite-golden
 
 bench: $(VENV)/.development ## Run what is measured rather than asserted: tests/benchmarks/
-	@set -e; for name in derived_figures doors engine_memory serving sweep fleets autoscalers expander placement; do echo "== $$name"; $(BIN)/python -m "tests.benchmarks.$$name"; done
+	@set -e; for name in derived_figures doors cost engine_memory serving sweep fleets autoscalers expander placement overload redis_faults; do echo "== $$name"; $(BIN)/python -m "tests.benchmarks.$$name"; done
 
 models: $(VENV)/.development ## Show every published configuration as it is read, beside an independent count
 	@$(BIN)/python -m tests.benchmarks.models
@@ -65,11 +70,22 @@ calibrate: $(VENV)/.development ## Write specs/calibrations/ anew from the measu
 accuracy: $(VENV)/.development ## Show how far estimates lie from runs; DATA=file.csv for runs of your own
 	@$(SOLVE) $(BIN)/python -m tests.calibration.accuracy $(DATA)
 
+fuzz: $(FUZZED:%=fuzz-%) ## Look for inputs that break readers, decoders, RPCs and REST: SECONDS=900 for each of the four; -j2 is quicker
+
+$(FUZZED:%=fuzz-%): fuzz-%: $(VENV)/.development
+	@$(BIN)/python -m tests.fuzz $* --seconds $(or $(SECONDS),900)
+
+soak: $(VENV)/.development ## Ask a running service for half an hour at 70 % load, and look at errors and memory; SECONDS=60 for less
+	@$(BIN)/python -m tests.benchmarks.soak --seconds $(or $(SECONDS),1800)
+
 lock: $(VENV)/.created ## Resolve the dependencies anew and write the locks
 	$(PIP) install --quiet uv==$(UV_VERSION)
 	$(COMPILE) --upgrade --output-file requirements.lock
 	$(COMPILE) --upgrade --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 	$(COMPILE) --upgrade --extra auth --extra mcp --extra otel --constraint requirements.lock --output-file deploy/requirements.lock
+
+audit: $(VENV)/.development ## Look every locked package up for known vulnerabilities; fails where nobody can be asked, too
+	@$(BIN)/python -m tests.deploy.audit $(AUDIT_ARGS)
 
 sbom: $(VENV)/.development ## Write what the image is made of to run/sbom.json (CycloneDX)
 	@mkdir -p run

@@ -4,16 +4,18 @@
 """
 
 import asyncio
+import gc
 import hashlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp
 
@@ -26,6 +28,7 @@ from service.api.access.tokens import Tokens
 from service.api.autoscalers import doors as autoscaler_doors
 from service.api.autoscalers.doors import port_variable
 from service.api.autoscalers.scaling import Scaling
+from service.api.explorer.page import explorer_pages
 from service.api.grpc_port import GrpcPort
 from service.api.grpc_server import GrpcServer
 from service.api.http_answers import Bodies
@@ -40,15 +43,19 @@ from service.api.rest import rest_app
 from service.api.schema import RPCS
 from service.api.servicers import Admission, Servicer, servicers
 from service.api.tls import Certificate, TlsFiles
+from service.api.traced import TracedCache
 from service.cache.cache import Cache
 from service.cache.keys import KeySpace
 from service.cache.local import LocalTier
-from service.cache.redis_tier import RedisSettings, RedisTier
 from service.catalogue.loader import load
 from service.planning.planner import Planner
 from service.planning.sweep.grid import SweepLimits
 from service.settings import Settings, specs_dir
 from service.telemetry import CATALOGUE_LOG, UNKNOWN, RpcName, Telemetry
+from service.tracing import Tracing, otlp_tracing
+
+if TYPE_CHECKING:
+    from service.cache.redis_tier import RedisTier
 
 #: What is heavy is Python, which runs on one core whatever the number of threads: more would only crowd out the event loop.
 _PLANNING_THREADS: Final = 1
@@ -90,20 +97,9 @@ def code_version() -> str:
     return f"{version()}-{digest.hexdigest()}"
 
 
-def _cache(settings: Settings, telemetry: Telemetry, revision: str) -> Cache:
-    redis = None
-    if settings.redis_url is not None:
-        redis = RedisTier(
-            RedisSettings(
-                url=settings.redis_url,
-                time_to_live_seconds=settings.redis_ttl_seconds,
-                connect_timeout_seconds=settings.redis_connect_timeout_seconds,
-                answer_timeout_seconds=settings.redis_timeout_seconds,
-                secret=None if settings.redis_secret is None else settings.redis_secret.encode(),
-            ),
-            observer=telemetry.cache,
-        )
-    return Cache(
+def _cache(settings: Settings, telemetry: Telemetry, revision: str, tracing: Tracing | None) -> Cache:
+    redis = None if settings.redis_url is None else _redis(settings, settings.redis_url, telemetry, tracing)
+    return (Cache if tracing is None else partial(TracedCache, tracing))(
         keys=KeySpace(
             catalogue_revision=revision,
             code_version=code_version(),
@@ -116,6 +112,32 @@ def _cache(settings: Settings, telemetry: Telemetry, revision: str) -> Cache:
     )
 
 
+def _redis(settings: Settings, url: str, telemetry: Telemetry, tracing: Tracing | None) -> "RedisTier":
+    from service.api.traced_redis import TracedRedis
+    from service.cache.redis_tier import RedisSettings, RedisTier
+
+    about = RedisSettings(
+        url=url,
+        time_to_live_seconds=settings.redis_ttl_seconds,
+        connect_timeout_seconds=settings.redis_connect_timeout_seconds,
+        answer_timeout_seconds=settings.redis_timeout_seconds,
+        secret=None if settings.redis_secret is None else settings.redis_secret.encode(),
+    )
+    return (RedisTier if tracing is None else partial(TracedRedis, tracing))(about, observer=telemetry.cache)
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """While what stays is loaded: to look through it for garbage again and again takes as long as half of the loading."""
+    was_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_collecting:
+            gc.enable()
+
+
 @asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[Addresses]:
     """A service that answers on both doors until the block is left, and then drains.
@@ -125,21 +147,27 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
         PortTaken: an address cannot be listened on.
         ValueError: settings that only show to be wrong when they are used.
     """
-    catalogue = load(specs_dir(), *settings.catalogue_dir)
-    planner = Planner(catalogue, SweepLimits(settings.sweep_max_points, settings.sweep_max_plans))
-    planner.warm_up()
+    with _without_collecting():
+        catalogue = load(specs_dir(), *settings.catalogue_dir)
+        planner = Planner(catalogue, SweepLimits(settings.sweep_max_points, settings.sweep_max_plans))
+        planner.warm_up()
     names = [RpcName(rpc.service, rpc.name, "server_stream" if rpc.is_streaming else "unary") for rpc in RPCS]
-    telemetry = Telemetry([*names, *autoscaler_doors.rpc_names(settings)], version=version())
+    tracing = otlp_tracing(version()) if settings.traces else None
+    telemetry = Telemetry([*names, *autoscaler_doors.rpc_names(settings)], version=version(), spans=tracing)
     telemetry.catalogue_loaded(revision=catalogue.revision, version=version())
     logging.getLogger(CATALOGUE_LOG).info("catalogue %s loaded", catalogue.revision)
-    cache = _cache(settings, telemetry, catalogue.revision)
+    cache = _cache(settings, telemetry, catalogue.revision, tracing)
     executor = ThreadPoolExecutor(_PLANNING_THREADS, thread_name_prefix="planning")
     try:
-        async with _doors(_core(settings, planner, cache, telemetry, executor)) as addresses:
+        with _without_collecting():
+            core = _core(settings, planner, cache, telemetry, executor, tracing)
+        async with _doors(core) as addresses:
             yield addresses
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
         await cache.close()
+        if tracing is not None:
+            await tracing.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +189,24 @@ class _Core:
         return self.settings.processes > 1
 
 
-def _core(settings: Settings, planner: Planner, cache: Cache, telemetry: Telemetry, executor: ThreadPoolExecutor) -> _Core:
+def _core(
+    settings: Settings,
+    planner: Planner,
+    cache: Cache,
+    telemetry: Telemetry,
+    executor: ThreadPoolExecutor,
+    tracing: Tracing | None,
+) -> _Core:
     prometheus = PrometheusReader(settings.prometheus_hosts)
-    every_rpc = settings.redis_all_rpcs
+    made = servicers(
+        planner,
+        cache,
+        telemetry,
+        executor,
+        redis_for_every_rpc=settings.redis_all_rpcs,
+        prometheus=prometheus,
+        tracing=tracing,
+    )
     return _Core(
         settings=settings,
         planner=planner,
@@ -171,7 +214,7 @@ def _core(settings: Settings, planner: Planner, cache: Cache, telemetry: Telemet
         prometheus=prometheus,
         admission=Admission(settings.max_concurrent_requests, telemetry.shed),
         gate=_gate(settings, telemetry),
-        servicers=tuple(servicers(planner, cache, telemetry, executor, redis_for_every_rpc=every_rpc, prometheus=prometheus)),
+        servicers=made,
         certificate=_certificate(settings, telemetry),
     )
 
@@ -222,7 +265,7 @@ def _rest(core: _Core, mcp: McpDoor, readiness: Readiness) -> ASGIApp:
         core.servicers,
         core.telemetry,
         core.admission,
-        pages=operations_pages(core.telemetry, readiness),
+        pages={**operations_pages(core.telemetry, readiness), **explorer_pages()},
         bodies=Bodies(settings.max_request_bytes, settings.http_max_pending_body_bytes),
         documents=documents(),
         mounted={MCP_PATH: mcp},

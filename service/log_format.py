@@ -1,4 +1,7 @@
-"""How log records are written: a line for people or a JSON object for machines, in UTC, without credentials."""
+"""How log records are written: a line for people or a JSON object for machines, in UTC, without credentials.
+
+What is logged while a request is worked on carries its ids, whoever logs it, libraries too.
+"""
 
 import logging
 import re
@@ -7,6 +10,8 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 import orjson
+
+from service.request_context import CURRENT
 
 #: What every log record has anyway; whatever else it has came in by ``extra`` and is printed.
 _RECORD_FIELDS: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
@@ -26,7 +31,11 @@ class _Formatter(logging.Formatter):
 
     @staticmethod
     def fields(record: logging.LogRecord) -> dict[str, object]:
-        return {key: value for key, value in record.__dict__.items() if key not in _RECORD_FIELDS}
+        given = {key: value for key, value in record.__dict__.items() if key not in _RECORD_FIELDS}
+        request = CURRENT.get()
+        if request is not None:
+            given |= {"request_id": request.request_id, "trace_id": request.trace_id, "span_id": request.span_id}
+        return given
 
     @staticmethod
     def time(record: logging.LogRecord) -> str:

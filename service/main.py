@@ -55,6 +55,15 @@ def _greeting(addresses: Addresses) -> str:
     )
 
 
+def _say(text: str) -> None:
+    """Prints the text. Who cannot be told, because the disk behind standard output is full, can still be served."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        _logger.warning("standard output takes nothing: %s", error)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the end fails on what is left to write
+
+
 def _told_to_stop() -> asyncio.Event:
     """An event that the first SIGTERM or SIGINT sets; a second one ends the process at once."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -71,16 +80,16 @@ def _told_to_stop() -> asyncio.Event:
     return stop
 
 
-async def _serve(settings: Settings, *, is_worker: bool) -> int:
+async def _serve(settings: Settings, *, is_worker: bool, is_attached: bool) -> int:
     stop = _told_to_stop()
-    if is_worker:  # its supervisor never writes to it: the pipe only ends, when the supervisor does
+    if is_worker or is_attached:  # whoever started it never writes to it: the pipe only ends, when they do
         asyncio.get_running_loop().add_reader(sys.stdin, stop.set)
     async with serving(settings) as addresses:
         # What is loaded stays: looking through it for garbage again and again would only cost time.
         gc.collect()
         gc.freeze()
         sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
-        print("ready" if is_worker else _greeting(addresses), flush=True)
+        _say("ready" if is_worker else _greeting(addresses))
         await stop.wait()
         _logger.info("draining")
     _logger.info("stopped")
@@ -101,7 +110,7 @@ async def _supervise(settings: Settings) -> int:
         ended = [asyncio.create_task(worker.wait()) for worker in workers]
         greeted = [worker.stdout.readline() for worker in workers if worker.stdout is not None]
         if all(await asyncio.gather(*greeted)):  # an empty line: it ended before it was ready
-            print(_greeting(addresses_of(settings, taken)), flush=True)
+            _say(_greeting(addresses_of(settings, taken)))
             await asyncio.wait([asyncio.create_task(stop.wait()), *ended], return_when=asyncio.FIRST_COMPLETED)
         for worker in workers:
             if worker.returncode is None:
@@ -141,19 +150,21 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=version())
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)  # one of several, started by ourselves
+    parser.add_argument("--attached", action="store_true", help=argparse.SUPPRESS)  # started by `tonnage … --local`
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the service and ends the program with its exit code."""
-    is_worker = _arguments(arguments).worker
+    asked = _arguments(arguments)
+    is_worker: bool = asked.worker
     try:
         settings = Settings.from_environment()
         configure_logging(settings.log_level, settings.log_format)
         if settings.processes > 1 and not is_worker:
             code = asyncio.run(_supervise(settings))
         else:
-            code = uvloop.run(_serve(settings, is_worker=is_worker))
+            code = uvloop.run(_serve(settings, is_worker=is_worker, is_attached=asked.attached))
     except PortTaken as error:
         code = _refuse(str(error), _EXIT_PORT_TAKEN)
     except (SettingsError, CatalogueError, FileNotFoundError, ValueError) as error:

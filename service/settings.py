@@ -29,7 +29,15 @@ _SERVICE_LINK: Final = re.compile(r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|POR
 _SERVICE_LINK_VALUE: Final = re.compile(r"(tcp|udp|sctp)://")
 
 #: What the command line reads. A shell that has it set may start the service too.
-_CLIENT_VARIABLES: Final = ("TONNAGE_SERVER",)
+_CLIENT_VARIABLES: Final = (
+    "TONNAGE_SERVER",
+    "TONNAGE_TLS",
+    "TONNAGE_CA_FILE",
+    "TONNAGE_CLIENT_CERT_FILE",
+    "TONNAGE_CLIENT_KEY_FILE",
+    "TONNAGE_TOKEN",
+    "TONNAGE_TOKEN_FILE",
+)
 
 
 class SettingsError(ValueError):
@@ -86,7 +94,11 @@ class Settings:
         64 * 2**20, "HTTP bodies that are on their way in a process, together", unit="bytes", minimum=1024, maximum=2**34
     )
     http_arrival_seconds: float = knob(
-        20.0, "how long an HTTP request may take to arrive in whole", unit="seconds", minimum=0.1, maximum=3600
+        20.0,
+        "how long an HTTP request may take to arrive in whole, and its caller to take what waits for it",
+        unit="seconds",
+        minimum=0.1,
+        maximum=3600,
     )
     processes: int = knob(1, "worker processes sharing the ports; in Kubernetes leave 1, add pods", minimum=1, maximum=256)
     drain_seconds: float = knob(
@@ -187,7 +199,7 @@ class Settings:
         15.0, "from one look at the deployments of the file to the next", unit="seconds", minimum=1, maximum=3600
     )
     mcp: McpMode = knob(  # noqa: RUF009 - a field
-        "auto", "whether chatbots are answered at /mcp; auto: where the extra [mcp] is installed"
+        "auto", "whether chatbots are answered at /mcp; auto: where the extra [mcp] is installed, loaded when first asked"
     )
     mcp_allowed_hosts: tuple[str, ...] = knob(
         (),
@@ -200,6 +212,10 @@ class Settings:
     sweep_max_points: int = knob(10_000_000, "most points of a sweep", minimum=1, maximum=2**31 - 1)
     sweep_max_plans: int = knob(
         10_000, "most combinations of model, accelerator, shape, precision and engine in a sweep", minimum=1, maximum=1_000_000
+    )
+    traces: bool = knob(
+        False,
+        "send requests as OpenTelemetry traces, by OTLP over HTTP to OTEL_EXPORTER_OTLP_ENDPOINT; needs the extra [otel]",
     )
     log_level: LogLevel = knob("info", "least severe log lines that are written")  # noqa: RUF009 - a field
     log_format: LogFormat = knob(  # noqa: RUF009 - a field

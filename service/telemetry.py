@@ -3,15 +3,17 @@
 Nothing here is global: a ``Telemetry`` owns its registry, so that tests and processes do not share counts. What the hot
 path touches is bound at start (``rpc``, ``route``), so that counting a request looks no label up. Names follow what
 dashboards know: ``grpc_server_…`` as the Go and Java interceptors have them, ``http_server_…`` beside them for REST,
-``tonnage_…`` for what is ours. Durations are in seconds. This module imports nothing of ours.
+``tonnage_…`` for what is ours. Durations are in seconds. How counting is done is
+``service.counting``'s.
 """
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any, Final, Literal
+from typing import Final, Generic, Literal, Protocol, TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 from prometheus_client.exposition import choose_encoder
@@ -20,10 +22,15 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from service.counting import Code, Counts, CountsHere, DoorFamilies, Families, Family, RequestCounts, Times
+from service.counting_together import Bound, CountsTogether
+
 #: Names of our loggers. The cache, which imports nothing of ours, logs as ``service.cache.…``.
 SERVER_LOG: Final = "tonnage.server"  # start, addresses, drain, stop
-REQUEST_LOG: Final = "tonnage.request"  # what went wrong in a request; a bug's cause stands only here
+REQUEST_LOG: Final = "tonnage.request"  # what went wrong in a request; a bug's cause stands only here. At debug, every request
 CATALOGUE_LOG: Final = "tonnage.catalogue"  # what was loaded, from where
+
+_requests: Final = logging.getLogger(REQUEST_LOG)
 
 #: The label of whatever matches no RPC or no route. A caller must not be able to make series by inventing paths.
 UNKNOWN: Final = "unknown"
@@ -63,71 +70,61 @@ class RpcName:
         return f"/{self.service}/{self.method}"
 
 
-class _Bound(dict[Any, Counter]):
-    """Children of one counter by what tells them apart; those known are bound at once, others on first use.
+class Spans(Protocol):
+    """Records requests as spans of traces. Satisfied by ``service.tracing``, which knows nothing of this module."""
 
-    Only for keys out of a closed set: status codes, our own RPCs.
-    """
+    def begin(self, name: str, attributes: Mapping[str, str]) -> None:
+        """The request at hand begins."""
+        ...
 
-    __slots__ = ("_bind",)
-
-    def __init__(self, bind: Callable[[Any], Counter], known: Iterable[object]) -> None:
-        self._bind = bind
-        super().__init__((key, bind(key)) for key in known)
-
-    def __missing__(self, key: object) -> Counter:
-        child = self[key] = self._bind(key)
-        return child
+    def end(self, code: str | int) -> None:
+        """It ended with a status code of gRPC or HTTP."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class RpcMetrics:
-    """What is counted of one RPC at the gRPC door, and of its planning at either door."""
+class _Recorded(Generic[Code]):
+    """Requests that are counted, and recorded as spans."""
 
-    planning_seconds: Histogram
-    _started: Counter
-    _handled: _Bound
-    _handling_seconds: Histogram
-    _in_flight: Gauge
+    _counts: RequestCounts[Code]
+    _spans: Spans
+    _name: str
+    _attributes: Mapping[str, str]
 
     def begin(self) -> float:
-        """Count a call as started; returns the clock, in seconds, to hand to ``end``."""
-        self._started.inc()
-        self._in_flight.inc()
-        return perf_counter()
+        self._spans.begin(self._name, self._attributes)
+        return self._counts.begin()
 
-    def end(self, begun: float, code: str = "OK") -> None:
-        """Count the call as handled with a gRPC status code, by its name in capitals (``NOT_FOUND``)."""
-        self._handling_seconds.observe(perf_counter() - begun)
-        self._handled[code].inc()
-        self._in_flight.dec()
+    def end(self, begun: float, code: Code) -> None:
+        self._counts.end(begun, code)
+        self._spans.end(code)
 
 
 @dataclass(frozen=True, slots=True)
-class RouteMetrics:
-    """What is counted of one REST route."""
+class _Logged(Generic[Code]):
+    """Requests that are counted, and each leaves a line in the log when it ends."""
 
-    _requests: _Bound
-    _duration_seconds: Histogram
-    _in_flight: Gauge
+    _counts: RequestCounts[Code]
+    _name: str
 
     def begin(self) -> float:
-        """Count a request as in flight; returns the clock, in seconds, to hand to ``end``."""
-        self._in_flight.inc()
-        return perf_counter()
+        return self._counts.begin()
 
-    def end(self, begun: float, code: int = 200) -> None:
-        """Count the request as answered with an HTTP status code."""
-        self._duration_seconds.observe(perf_counter() - begun)
-        self._requests[code].inc()
-        self._in_flight.dec()
+    def end(self, begun: float, code: Code) -> None:
+        seconds = round(perf_counter() - begun, 6)
+        _requests.debug("%s ended", self._name, extra={"code": code, "seconds": seconds})
+        self._counts.end(begun, code)
+
+
+RpcMetrics: TypeAlias = RequestCounts[str]
+RouteMetrics: TypeAlias = RequestCounts[int]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolMetrics:
     """What is counted of MCP tools. A name that no tool has counts as ``unknown``: a caller must not make series."""
 
-    _calls: Mapping[str, _Bound]
+    _calls: Mapping[str, Bound[str]]
     _seconds: Mapping[str, Histogram]
 
     def end(self, tool: str, outcome: str, seconds: float) -> None:
@@ -137,8 +134,8 @@ class ToolMetrics:
         self._seconds[name].observe(seconds)
 
 
-def _outcomes_of(calls: Counter, tool: str) -> _Bound:
-    return _Bound(lambda outcome: calls.labels(tool, outcome), ("ok",))
+def _outcomes_of(calls: Counter, tool: str) -> Bound[str]:
+    return Bound(lambda outcome: calls.labels(tool, outcome), ("ok",))
 
 
 class CacheMetrics:
@@ -147,13 +144,9 @@ class CacheMetrics:
     Each look-up is one hit or one miss, so that their sum is the number of look-ups; errors are counted beside them.
     """
 
-    def __init__(self, registry: CollectorRegistry, methods: Iterable[str]) -> None:
-        requests = Counter(
-            "tonnage_cache_requests_total",
-            "Look-ups in a cache tier, by outcome: hit or miss.",
-            ("tier", "rpc", "outcome"),
-            registry=registry,
-        )
+    def __init__(self, registry: CollectorRegistry, counts: Counts, methods: Iterable[str]) -> None:
+        look_ups = counts.look_ups([(tier, rpc) for tier in _CACHE_TIERS for rpc in methods])
+        self.hit, self.miss = look_ups.hit, look_ups.miss
         self._errors = Counter(
             "tonnage_cache_errors_total",
             "Times a cache tier could not be used or held something unusable.",
@@ -166,17 +159,6 @@ class CacheMetrics:
             registry=registry,
             multiprocess_mode="livemax",
         )
-        keys = [(tier, rpc) for tier in _CACHE_TIERS for rpc in methods]
-        self._hits = _Bound(lambda key: requests.labels(*key, "hit"), keys)
-        self._misses = _Bound(lambda key: requests.labels(*key, "miss"), keys)
-
-    def hit(self, tier: str, rpc: str) -> None:
-        """A tier (local, redis) had the answer."""
-        self._hits[tier, rpc].inc()
-
-    def miss(self, tier: str, rpc: str) -> None:
-        """A tier did not have the answer, or was not asked."""
-        self._misses[tier, rpc].inc()
 
     def error(self, tier: str, rpc: str, kind: str) -> None:
         """A tier could not be used; rare enough to look its labels up."""
@@ -187,26 +169,36 @@ class CacheMetrics:
         self._breaker.set(_BREAKER_STATES[state])
 
 
-class _Families:
-    """The metrics of both doors, before they are bound to an RPC or a route."""
+_RPC_LABELS: Final = ("grpc_type", "grpc_service", "grpc_method")
+_ROUTE_LABELS: Final = ("method", "route")
+
+#: What every request moves.
+_COUNTED: Final = Families(
+    doors={
+        "grpc": DoorFamilies(
+            begun=Family("grpc_server_started_total", "RPCs started.", _RPC_LABELS),
+            ended=Family("grpc_server_handled_total", "RPCs completed, by status code.", (*_RPC_LABELS, "grpc_code")),
+            seconds=Family("grpc_server_handling_seconds", "Time from the start of an RPC to its status.", _RPC_LABELS),
+        ),
+        "rest": DoorFamilies(
+            ended=Family("http_server_requests_total", "HTTP requests, by status code.", (*_ROUTE_LABELS, "code")),
+            seconds=Family("http_server_request_duration_seconds", "Time from HTTP request to answer.", _ROUTE_LABELS),
+        ),
+    },
+    in_flight=Family("tonnage_in_flight_requests", "Requests being worked on, by door.", ("door",)),
+    planning=Family("tonnage_planning_seconds", "Time to compute an answer that no cache held.", ("rpc",)),
+    look_ups=Family("tonnage_cache_requests_total", "Look-ups in a cache tier: hit or miss.", ("tier", "rpc", "outcome")),
+    door_bounds=_HANDLING_BUCKETS,
+    planning_bounds=_PLANNING_BUCKETS,
+)
+
+
+class _Rare:
+    """What few requests move."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        counter = partial(Counter, registry=registry)
         seconds = partial(Histogram, registry=registry, buckets=_HANDLING_BUCKETS)
-        planning = partial(Histogram, registry=registry, buckets=_PLANNING_BUCKETS)
-        rpc, route = ("grpc_type", "grpc_service", "grpc_method"), ("method", "route")
-
-        self.started = counter("grpc_server_started_total", "RPCs started.", rpc)
-        self.handled = counter("grpc_server_handled_total", "RPCs completed, by status code.", (*rpc, "grpc_code"))
-        self.handling = seconds("grpc_server_handling_seconds", "Time from the start of an RPC to its status.", rpc)
-
-        self.requests = counter("http_server_requests_total", "HTTP requests, by status code.", (*route, "code"))
-        self.duration = seconds("http_server_request_duration_seconds", "Time from HTTP request to answer.", route)
-
-        self.planning = planning("tonnage_planning_seconds", "Time to compute an answer that no cache held.", ("rpc",))
-        self.in_flight = gauge(
-            "tonnage_in_flight_requests", "Requests being worked on, by door.", ("door",), multiprocess_mode="livesum"
-        )
         self.shed = counter("tonnage_shed_requests_total", "Requests refused, too many being in flight.", ("door",))
         self.tls_reloads = counter(
             "tonnage_tls_reloads_total",
@@ -228,31 +220,43 @@ class Telemetry:
         rpcs: every RPC served, from the descriptors.
         version: of the code.
         registry: where the metrics are kept; a new one when not given.
+        spans: records every request that is counted; None for no traces.
     """
 
-    def __init__(self, rpcs: Iterable[RpcName] = (), *, version: str, registry: CollectorRegistry | None = None) -> None:
+    def __init__(
+        self,
+        rpcs: Iterable[RpcName] = (),
+        *,
+        version: str,
+        registry: CollectorRegistry | None = None,
+        spans: Spans | None = None,
+    ) -> None:
         self.registry = CollectorRegistry(auto_describe=False) if registry is None else registry
-        self._families = _Families(self.registry)
+        self._counts: Counts = (CountsTogether if _are_several() else CountsHere)(_COUNTED, self.registry)
+        self._rare = _Rare(self.registry)
+        self._spans = spans
         names = tuple(rpcs)
         self._unknown_rpc = self._bind(RpcName(UNKNOWN, UNKNOWN), expected=())
         self._rpcs: Mapping[str, RpcMetrics] = {name.path: self._bind(name, _EXPECTED_CODES) for name in names}
+        self._planning = {name.path: self._counts.planning(name.method) for name in names}
         self._routes: dict[tuple[str, str], RouteMetrics] = {}
-        self._shed = {door: self._families.shed.labels(door) for door in ("grpc", "rest", "mcp")}
+        self._shed = {door: self._rare.shed.labels(door) for door in ("grpc", "rest", "mcp")}
         self._in_memory: Collector | None = None
-        self.cache = CacheMetrics(self.registry, dict.fromkeys(name.method for name in names))
+        self.cache = CacheMetrics(self.registry, self._counts, dict.fromkeys(name.method for name in names))
         self._info("tonnage_build_info", "The code that runs, as labels; always 1.", version=version)
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
 
     def _bind(self, name: RpcName, expected: Iterable[str]) -> RpcMetrics:
-        families, labels = self._families, (name.type, name.service, name.method)
-        return RpcMetrics(
-            planning_seconds=families.planning.labels(name.method),
-            _started=families.started.labels(*labels),
-            _handled=_Bound(lambda code: families.handled.labels(*labels, code), expected),
-            _handling_seconds=families.handling.labels(*labels),
-            _in_flight=families.in_flight.labels("grpc"),
-        )
+        counts: RpcMetrics = self._counts.requests("grpc", (name.type, name.service, name.method), expected)
+        about = {"rpc.system": "grpc", "rpc.service": name.service, "rpc.method": name.method}
+        return self._told(counts, name.path[1:], about)
+
+    def _told(self, counts: RequestCounts[Code], name: str, about: Mapping[str, str]) -> RequestCounts[Code]:
+        """With whatever else is to be told of a request; what nobody wants to know costs nothing."""
+        if self._spans is not None:
+            counts = _Recorded(counts, self._spans, name, about)
+        return _Logged(counts, name) if _requests.isEnabledFor(logging.DEBUG) else counts
 
     def _info(self, name: str, documentation: str, **labels: str) -> None:
         # A gauge, not prometheus_client's Info: that one does not work with several processes.
@@ -263,19 +267,20 @@ class Telemetry:
         """The bound metrics of an RPC by its path on the wire; those of ``unknown`` for a path nobody serves."""
         return self._rpcs.get(path, self._unknown_rpc)
 
-    def route(self, method: str, route: str) -> RouteMetrics:
+    def planning_seconds(self, path: str) -> Times:
+        """What counts the times of planning an RPC, by its path on the wire. KeyError for a path nobody serves."""
+        return self._planning[path]
+
+    def route(self, method: str, route: str, rpc: str | None = None) -> RouteMetrics:
         """The metrics of a REST route, bound on first call: call it when mounting, with the route's template.
 
-        Never pass a path as a caller sent it; ``UNKNOWN`` stands for those that match no route.
+        Never pass a path as a caller sent it; ``UNKNOWN`` stands for those that match no route. ``rpc`` names its spans.
         """
         key = (method, route)
         if key not in self._routes:
-            families = self._families
-            self._routes[key] = RouteMetrics(
-                _requests=_Bound(lambda code: families.requests.labels(*key, code), (200,)),
-                _duration_seconds=families.duration.labels(*key),
-                _in_flight=families.in_flight.labels("rest"),
-            )
+            counts: RouteMetrics = self._counts.requests("rest", key, (200,))
+            about = {"http.request.method": method, "http.route": route}
+            self._routes[key] = self._told(counts, rpc or f"{method} {route}", about)
         return self._routes[key]
 
     def collect_from(self, collector: Collector) -> None:
@@ -285,7 +290,7 @@ class Telemetry:
 
     def tools(self, names: Iterable[str]) -> ToolMetrics:
         """The metrics of the MCP tools of these names, and of ``unknown`` for any other."""
-        families = self._families
+        families = self._rare
         return ToolMetrics(
             _calls={name: _outcomes_of(families.tool_calls, name) for name in (*names, UNKNOWN)},
             _seconds={name: families.tool_seconds.labels(name) for name in (*names, UNKNOWN)},
@@ -297,15 +302,15 @@ class Telemetry:
 
     def caller_refused(self, reason: str) -> None:
         """Count a request refused for who sent it: unauthenticated, permission_denied or limited."""
-        self._families.callers_refused.labels(reason).inc()
+        self._rare.callers_refused.labels(reason).inc()
 
     def connection_cut_off(self, code: int) -> None:
         """Count a connection closed before a request was read, by the status that it was told."""
-        self._families.cut_off.labels(code).inc()
+        self._rare.cut_off.labels(code).inc()
 
     def tls_reloads(self, door: str) -> Callable[[bool], None]:
         """Counts changed certificate files of a door, and whether they could be used; shown as zero from the start."""
-        children = {outcome: self._families.tls_reloads.labels(door, outcome) for outcome in ("ok", "failed")}
+        children = {outcome: self._rare.tls_reloads.labels(door, outcome) for outcome in ("ok", "failed")}
         return lambda succeeded: children["ok" if succeeded else "failed"].inc()
 
     def catalogue_loaded(self, *, revision: str, version: str) -> None:
@@ -319,10 +324,15 @@ class Telemetry:
         was set before this module was imported, every process counts into files there, and this adds them up.
         """
         source: Collector = self.registry
-        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        if _are_several():
             source = _Together(MultiProcessCollector(CollectorRegistry()), self._in_memory)  # type: ignore[no-untyped-call]
         encode, content_type = choose_encoder(accept)
         return encode(_WithoutCreated(source)), content_type
+
+
+def _are_several() -> bool:
+    """Whether other processes count into the same files."""
+    return "PROMETHEUS_MULTIPROC_DIR" in os.environ
 
 
 @dataclass(frozen=True, slots=True)

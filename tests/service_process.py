@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0  # patience alone: what starts slowly on a busy machine is ready all the same
 STOP_SECONDS = 30.0
 
 

@@ -75,6 +75,7 @@ ENVIRON = {
     "TONNAGE_KEDA_TLS_CLIENT_CA_FILE": "/tls/keda-ca.crt",
     "TONNAGE_DEPLOYMENTS_FILE": "/etc/tonnage/deployments.yaml",
     "TONNAGE_DEPLOYMENTS_INTERVAL_SECONDS": "30",
+    "TONNAGE_TRACES": "true",
     "TONNAGE_LOG_FORMAT": "json",
 }
 EXPECTED = Settings(
@@ -131,6 +132,7 @@ EXPECTED = Settings(
     sweep_max_points=5000,
     sweep_max_plans=50,
     log_level="debug",
+    traces=True,
     log_format="json",
 )
 
@@ -262,7 +264,8 @@ def test_what_kubernetes_sets_for_a_service_named_tonnage_is_passed_over(variabl
 
 def test_what_the_command_line_reads_does_not_stop_the_service(repository_root: Path) -> None:
     client = repository_root / "clients" / "python" / "tonnage"
-    read = {name for path in client.rglob("*.py") for name in re.findall(r"TONNAGE_[A-Z_]+", path.read_text("utf-8"))}
+    read = {name for path in client.rglob("*.py") for name in re.findall(r"\bTONNAGE_[A-Z_]+", path.read_text("utf-8"))}
+    read -= {f"TONNAGE_{name.upper()}" for name in Settings.__dataclass_fields__}  # `tonnage serve` and --local set some
     assert read
     assert Settings() == Settings.from_environment(dict.fromkeys(read, "localhost:50051"))
 

@@ -8,14 +8,20 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
 from service import telemetry
 from service.cache.port import BreakerState, ErrorKind, Observer, Tier
+from service.counting import Counts, CountsHere, RequestCounts
+from service.counting_together import CountsTogether
 from service.log_format import configure_logging
+from service.request_context import CURRENT, RequestContext
 from service.telemetry import RpcName, Telemetry
 
 DECODE = RpcName("tonnage.v1.CapacityService", "EstimateDecode")
+LABELS_OF_M = {"grpc_type": "unary", "grpc_service": "s", "grpc_method": "M"}.items()
 LABELS = {"grpc_type": "unary", "grpc_service": DECODE.service, "grpc_method": DECODE.method}
 
 
@@ -34,7 +40,7 @@ def test_an_rpc_is_counted_from_start_to_status(metrics: Telemetry) -> None:
     assert value(metrics, "tonnage_in_flight_requests", door="grpc") == 1
     assert value(metrics, "grpc_server_started_total", **LABELS) == 1
     rpc.end(begun, "NOT_FOUND")
-    rpc.end(rpc.begin())
+    rpc.end(rpc.begin(), "OK")
     assert value(metrics, "tonnage_in_flight_requests", door="grpc") == 0
     assert value(metrics, "grpc_server_handled_total", **LABELS, grpc_code="NOT_FOUND") == 1
     assert value(metrics, "grpc_server_handled_total", **LABELS, grpc_code="OK") == 1
@@ -67,7 +73,7 @@ def test_a_rest_request_is_counted_under_its_route(metrics: Telemetry) -> None:
 
 
 def test_planning_shedding_and_the_catalogue_are_exposed(metrics: Telemetry) -> None:
-    metrics.rpc(DECODE.path).planning_seconds.observe(25e-6)
+    metrics.planning_seconds(DECODE.path).observe(25e-6)
     metrics.shed("rest")
     metrics.catalogue_loaded(revision="abc", version="2026.1")
     assert value(metrics, "tonnage_planning_seconds_sum", rpc="EstimateDecode") == 25e-6
@@ -100,6 +106,44 @@ def test_the_exposition_is_well_formed_and_leaves_out_creation_times(metrics: Te
     assert b"_created" not in body
     families = {each.name for each in text_string_to_metric_families(body.decode())}
     assert families >= {"grpc_server_handling_seconds", "tonnage_in_flight_requests", "process_cpu_seconds"} or accept
+
+
+def test_both_ways_of_counting_show_the_same() -> None:
+    shown = []
+    for kind in (CountsHere, CountsTogether):
+        registry = CollectorRegistry()
+        counts: Counts = kind(telemetry._COUNTED, registry)
+        rpc: RequestCounts[str] = counts.requests("grpc", ("unary", "s", "M"), ("OK", "INTERNAL"))
+        route: RequestCounts[int] = counts.requests("rest", ("POST", "/v1/x"), (200,))
+        rpc.begin()
+        rpc.end(rpc.begin() - 0.003, "NOT_FOUND")
+        route.end(route.begin() - 2, 404)
+        counts.planning("M").observe(0.002)
+        look_ups = counts.look_ups([("local", "M"), ("redis", "M")])
+        look_ups.hit("local", "M")
+        look_ups.miss("redis", "N")
+        samples = {
+            (sample.name, tuple(sorted(sample.labels.items()))): (family.type, sample.value)
+            for family in registry.collect()
+            for sample in family.samples
+            if not sample.name.endswith("_created")
+        }
+        shown.append({key: kept for key, kept in samples.items() if not key[0].endswith("_sum")})
+    here, together = shown
+    assert here == together
+    assert ("counter", 1) == here["grpc_server_handled_total", (("grpc_code", "NOT_FOUND"), *sorted(LABELS_OF_M))]
+
+
+def test_only_requests_whose_trace_is_kept_become_examples(metrics: Telemetry) -> None:
+    rpc, trace = metrics.rpc(DECODE.path), "4bf92f3577b34da6a3ce929d0e0e4736"
+    for flags, expected in (("00", []), ("01", [{"trace_id": trace}])):
+        token = CURRENT.set(RequestContext(None, f"00-{trace}-00f067aa0ba902b7-{flags}"))
+        rpc.end(rpc.begin(), "OK")
+        CURRENT.reset(token)
+        body, _ = metrics.exposition("application/openmetrics-text; version=1.0.0")
+        families = openmetrics_families(body.decode())  # type: ignore[no-untyped-call]
+        (seconds,) = [family for family in families if family.name == "grpc_server_handling_seconds"]
+        assert expected == [sample.exemplar.labels for sample in seconds.samples if sample.exemplar]
 
 
 def test_two_services_in_one_process_do_not_share_counts() -> None:
@@ -135,6 +179,21 @@ def _logging_restored() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+
+
+@pytest.mark.usefixtures("_logging_restored")
+def test_what_is_logged_while_a_request_is_worked_on_carries_its_ids(capsys: pytest.CaptureFixture[str]) -> None:
+    request = RequestContext("mine", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+    for format in ("json", "text"):
+        configure_logging("info", format)
+        token = CURRENT.set(request)
+        logging.getLogger("some.library").warning("slow")
+        CURRENT.reset(token)
+        logging.getLogger("some.library").warning("idle")
+        inside, outside = capsys.readouterr().err.splitlines()
+        for text in ("mine", "4bf92f3577b34da6a3ce929d0e0e4736", request.span_id):
+            assert text in inside
+            assert text not in outside
 
 
 @pytest.mark.usefixtures("_logging_restored")

@@ -70,6 +70,26 @@ SERVICE: Final = (
             Panel(
                 "Replicas that answer", "Fewer than the autoscaler's minimum for long.", "none", (("up", f"sum(up{{{_JOB}}})"),)
             ),
+            Panel(
+                "Estimates within 50 ms",
+                "The promise is 99 %: points are arithmetic, so below it something waits. Processor and in flight tell what.",
+                "percentunit",
+                (
+                    ("5 minutes", "tonnage:estimates_in_time:ratio5m"),
+                    ("1 hour", "tonnage:estimates_in_time:ratio1h"),
+                ),
+                12,
+            ),
+            Panel(
+                "Budget burnt, as a multiple",
+                "1 uses the month's budget in a month. A page comes at 14.4 over an hour, a ticket at 3 over six.",
+                "none",
+                (
+                    ("1 hour", "tonnage:failures:ratio1h / 0.001"),
+                    ("6 hours", "tonnage:failures:ratio6h / 0.001"),
+                ),
+                12,
+            ),
         ),
     ),
     Row(

@@ -1,10 +1,11 @@
-"""The one table from what went wrong to what either door answers, and that answer as gRPC and as JSON.
+"""The one table from what went wrong to what either door answers; ``failure_bodies`` writes it out.
 
-Both doors answer with the same ``google.rpc.Status``: ``ErrorInfo`` says what it was for programs, ``BadRequest`` which
-fields it was about, ``RetryInfo`` when to come back. Whatever the table does not name is a bug: its cause goes to the
-log under an id, and the id is all that the caller sees.
+Both doors answer with the same ``google.rpc.Status``: ``ErrorInfo`` says what it was for programs, ``BadRequest`` which fields
+it was about, ``RetryInfo`` when to come back, ``RequestInfo`` the request's id in the log. Whatever the table does not name is
+a bug: its cause goes to the log under an id, and the id is all that the caller sees.
 """
 
+import errno
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Mapping
@@ -12,19 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import grpc
-import orjson
-from google.rpc import error_details_pb2, status_pb2
 
 from service.planning.errors import InvalidRequest, NotFound, OutOfTime, TooLarge, Unanswerable, Undecided
+from service.request_context import current_id
 from service.telemetry import REQUEST_LOG
 
 DOMAIN: Final = "tonnage"
 #: The most violations that an answer lists; the rest is counted.
 MAX_VIOLATIONS: Final = 100
-#: gRPC refuses trailing metadata beyond 8 KiB unless both sides raise it, and sends these bytes in base64.
-_MAX_TRAILER_BYTES: Final = 4096
 _MAX_MESSAGE_CHARACTERS: Final = 512
-_TYPE_PREFIX: Final = "type.googleapis.com/google.rpc."
 
 _logger = logging.getLogger(REQUEST_LOG)
 
@@ -194,6 +191,7 @@ class Failure:
     metadata: Mapping[str, str]
     headers: Mapping[str, str]  # of HTTP
     retry_seconds: int | None
+    request_id: str | None = None
 
 
 def _about_invalid(error: InvalidRequest) -> _About:
@@ -303,6 +301,8 @@ TABLE: Final = (
 )
 
 _ROWS: Final = {row.kind: row for row in TABLE}
+#: What a disk says that takes no more: nothing that a bug could cause. Only workbooks are written to one.
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def failure_of(error: Exception, asked: str) -> Failure:
@@ -312,6 +312,11 @@ def failure_of(error: Exception, asked: str) -> Failure:
         error: what the request ended in.
         asked: the RPC or route, for the log.
     """
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        _logger.error("%s: no room on the disk for temporary files: %s", asked, error)
+        error = Unavailable(
+            "the service's disk is full, and this form of answer needs room on it; ask for JSON or CSV meanwhile", 60
+        )
     row = _ROWS.get(type(error))
     if row is None:
         return _bug(error, asked)
@@ -326,6 +331,7 @@ def failure_of(error: Exception, asked: str) -> Failure:
         metadata=about.metadata,
         headers=about.headers,
         retry_seconds=about.retry_seconds,
+        request_id=current_id(),
     )
 
 
@@ -333,7 +339,7 @@ def _bug(error: Exception, asked: str) -> Failure:
     error_id = secrets.token_hex(8)
     _logger.error("%s failed", asked, exc_info=error, extra={"error_id": error_id})
     message = f"the service failed on this request; its log says why under {error_id}"
-    return Failure(_C.INTERNAL, 500, message, "INTERNAL_ERROR", (), {"error_id": error_id}, {}, None)
+    return Failure(_C.INTERNAL, 500, message, "INTERNAL_ERROR", (), {"error_id": error_id}, {}, None, current_id())
 
 
 def shortened(text: str, limit: int = 120) -> str:
@@ -355,40 +361,3 @@ def _bounded(violations: tuple[FieldViolation, ...]) -> tuple[FieldViolation, ..
         FieldViolation(shortened(each.field, 200), shortened(each.description, 400), each.reason)
         for each in violations[:MAX_VIOLATIONS]
     )
-
-
-def as_json(failure: Failure) -> bytes:
-    """The failure as the body of an HTTP response: ``google.rpc.Status`` in JSON."""
-    info = {"reason": failure.reason, "domain": DOMAIN, "metadata": dict(failure.metadata)}
-    details: list[dict[str, Any]] = [{"@type": f"{_TYPE_PREFIX}ErrorInfo", **info}]
-    if failure.violations:
-        found = [{"field": v.field, "description": v.description, "reason": v.reason} for v in failure.violations]
-        details.append({"@type": f"{_TYPE_PREFIX}BadRequest", "field_violations": found})
-    if failure.retry_seconds is not None:
-        details.append({"@type": f"{_TYPE_PREFIX}RetryInfo", "retry_delay": f"{failure.retry_seconds}s"})
-    return orjson.dumps({"code": failure.code.value[0], "message": failure.message, "details": details})
-
-
-def as_status(failure: Failure) -> status_pb2.Status:
-    """The failure as the message that goes into ``grpc-status-details-bin``, with as many violations as fit there."""
-    status = status_pb2.Status(code=failure.code.value[0], message=failure.message)
-    info = error_details_pb2.ErrorInfo(reason=failure.reason, domain=DOMAIN, metadata=failure.metadata)
-    status.details.add().Pack(info)
-    if failure.retry_seconds is not None:
-        retry = error_details_pb2.RetryInfo()
-        retry.retry_delay.seconds = failure.retry_seconds
-        status.details.add().Pack(retry)
-    if failure.violations:
-        room = _MAX_TRAILER_BYTES - status.ByteSize()
-        status.details.add().Pack(_bad_request(failure.violations, room))
-    return status
-
-
-def _bad_request(violations: tuple[FieldViolation, ...], room_bytes: int) -> error_details_pb2.BadRequest:
-    bad = error_details_pb2.BadRequest()
-    for each in violations:
-        bad.field_violations.add(field=each.field, description=each.description, reason=each.reason)
-        if bad.ByteSize() > room_bytes:
-            del bad.field_violations[-1]
-            break
-    return bad

@@ -126,4 +126,11 @@ REQUESTS: Final[dict[str, dict[str, Any]]] = {
         # Weights of {"cpu": 1, "memory": 1} are the default; {"nvidia.com/gpu": 5} with MOST_ALLOCATED packs.
         "policy": {"gang": False, "scoring": "LEAST_ALLOCATED"},
     },
+    "FitCluster": {
+        "cluster": {"nodes": [{"count": 3, "node_type": "dgx-h100"}]},
+        "model": {"name": "meta-llama/Llama-3.1-70B"},
+        "context_tokens": 8192,
+        "concurrency": 16,
+        "manifests": {"namespace": "serving"},
+    },
 }

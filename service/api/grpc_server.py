@@ -1,13 +1,15 @@
 """The gRPC door. Handlers take and return raw bytes, so that an answer at hand costs no parsing."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Final
 
 import grpc
 
 from service.api.access.callers import Scope
 from service.api.access.gate import Gate, Turn, credentials_of, scope_of_rpc
 from service.api.errors import failure_of
-from service.api.grpc_port import Context, GrpcPort, abort
+from service.api.grpc_port import Context, GrpcPort, abort, opened
 from service.api.schema import SERVICES
 from service.api.servicers import Admission, Servicer
 from service.api.streaming import encoded_parts, usable_seconds
@@ -15,6 +17,8 @@ from service.telemetry import RpcMetrics, Telemetry
 
 #: Name of the rendering in the in-process tier.
 FLAVOUR = "protobuf"
+#: A caller who takes a part no sooner may go on as slowly, but not in a place that others could have.
+_TAKING_SECONDS: Final = 20.0
 #: RPCs that may wait for their turn, for each that may be worked on: beyond, the library refuses without looking.
 _QUEUED_PER_ADMITTED = 4
 
@@ -30,24 +34,25 @@ def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission, gate:
     begin, end = metrics.begin, metrics.end
 
     async def compute(request: bytes, context: Context) -> bytes:
-        admission.enter("grpc")
-        try:
+        with admission.place("grpc") as place:
+            if servicer.is_shared:
+                place.take()
             message = servicer.parse(request)
             question = servicer.question(message)
             is_live = servicer.is_live(question)
             if is_live:
+                place.take()
                 question = await servicer.observed(question)
             if servicer.is_shared and not is_live:
                 answer = await servicer.shared(message, question, usable_seconds(context.time_remaining()))
             else:
                 answer = servicer.codec.write(servicer.plan(question)).SerializeToString()
-        finally:
-            admission.leave()
         if not is_live:
             store(name, FLAVOUR, request, answer)
         return answer
 
     async def handle(request: bytes, context: Context) -> bytes:
+        opened(context)
         begun = begin()
         code = "CANCELLED"  # what is left when neither an answer nor an error comes of it
         turn = None
@@ -77,20 +82,21 @@ def stream_handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission
     begin, end, path = metrics.begin, metrics.end, servicer.rpc.path
 
     async def handle(request: bytes, context: Context) -> AsyncIterator[bytes]:
+        opened(context)
         begun = begin()
         code = "CANCELLED"  # what is left when neither an answer nor an error comes of it
         turn = None
         try:
             if gate is not None:
                 turn = _entered(gate, context, scope)
-            admission.enter("grpc")
-            try:
+            with admission.place("grpc") as place:
+                place.take()
                 question = servicer.question(servicer.parse(request))
                 seconds = usable_seconds(context.time_remaining())
                 async for part in encoded_parts(servicer, question, servicer.codec.write_bytes, seconds):
+                    stalled = asyncio.get_running_loop().call_later(_TAKING_SECONDS, place.give_back)
                     yield part
-            finally:
-                admission.leave()
+                    stalled.cancel()
             code = "OK"
         except Exception as error:
             failure = failure_of(error, path)

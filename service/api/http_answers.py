@@ -10,8 +10,8 @@ from service.api.errors import (
     TooManyPending,
     UnsupportedContentEncoding,
     UnsupportedContentType,
-    as_json,
 )
+from service.api.failure_bodies import as_json
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import grpc
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from service.api.errors import Failure, as_json
+from service.api.errors import Failure
+from service.api.failure_bodies import as_json
+from service.request_context import CURRENT, REQUEST_ID, TRACEPARENT, request_of
 
 _CODES: Final = {
     400: (grpc.StatusCode.INVALID_ARGUMENT, "UNREADABLE_REQUEST"),
@@ -20,6 +23,12 @@ _CODES: Final = {
     431: (grpc.StatusCode.RESOURCE_EXHAUSTED, "HEAD_TOO_LARGE"),
     503: (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CONNECTIONS"),
 }
+
+
+#: Where an application finds which request it answers.
+REQUEST: Final = "tonnage.request"
+_REQUEST_ID: Final = REQUEST_ID.encode()
+_OURS: Final = frozenset((_REQUEST_ID, TRACEPARENT.encode()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._arrival: asyncio.TimerHandle | None = None
+        self._taking: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._is_arriving = False
         self._is_head_read = False
@@ -53,9 +63,20 @@ class LimitedProtocol(HttpToolsProtocol):
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Lets go of the timer with the connection."""
+        """Lets go of the timers with the connection."""
         self._arrived()
+        self._taken()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """More is written than the caller has taken. Who takes nothing for as long as a request may need is cut off."""
+        super().pause_writing()
+        self._taking = self.loop.call_later(self.limits.arrival_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The caller has taken what there was."""
+        self._taken()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Reads on, unless the head grows beyond its limit."""
@@ -79,7 +100,12 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """What comes now is the body, which has a limit of its own."""
         self._is_head_read = True
+        request = request_of((name.decode("latin-1"), value.decode("latin-1")) for name, value in self.headers if name in _OURS)
+        self.scope[REQUEST] = request  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
+        cycle = self._unanswered()
+        if cycle is not None:  # whatever answers, its head says which request it was
+            cycle.default_headers = [*cycle.default_headers, (_REQUEST_ID, request.request_id.encode())]
 
     def on_message_complete(self) -> None:
         """The request has arrived."""
@@ -99,6 +125,11 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._arrival is not None:
             self._arrival.cancel()
             self._arrival = None
+
+    def _taken(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
 
     def _too_slow(self) -> None:
         self._arrival = None
@@ -129,6 +160,16 @@ class LimitedProtocol(HttpToolsProtocol):
         """The request that is being worked on or read, as uvicorn keeps it; None where there is none."""
         cycle: Any = self.cycle  # which is None until there was one, whatever its type says
         return None if cycle is None or cycle.response_complete else cycle
+
+
+def identified(app: ASGIApp) -> ASGIApp:
+    """The application, with the request that it answers as the current one."""
+
+    async def front(scope: Scope, receive: Receive, send: Send) -> None:
+        CURRENT.set(scope.get(REQUEST))
+        await app(scope, receive, send)
+
+    return front
 
 
 def limited_by(limits: ConnectionLimits) -> type[asyncio.Protocol]:

@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from service.api.http_connection import ConnectionLimits, limited_by
+from service.api.http_connection import ConnectionLimits, identified, limited_by
 from service.api.tls import Certificate
 
 #: Longer than a load balancer or a client's pool keeps a connection that nobody uses: who reuses one must not find it closed.
@@ -67,7 +67,7 @@ class HttpServer:
     ) -> None:
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
         config = uvicorn.Config(
-            app,
+            identified(app),
             http=limited_by(limits),
             ws="none",
             lifespan="off",

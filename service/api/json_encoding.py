@@ -5,6 +5,7 @@ the same bytes: the keys of a map, which a message keeps in no order, are sorted
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -35,6 +36,7 @@ def _fragment(column: Any) -> orjson.Fragment:
     return orjson.Fragment(orjson.dumps(column, None, _OPTIONS))
 
 
+@cache
 def _result_encoder(descriptor: Descriptor, kind: type) -> Encode:
     source = FunctionSource("result")
     matched = {pair.name: pair for pair in pairs(descriptor, kind)}
@@ -71,41 +73,40 @@ def _result_expression(source: FunctionSource, pair: FieldPair) -> str:
 
 def message_encoder(message: type[Message]) -> Callable[[Message], bytes]:
     """A function that renders messages of the type as JSON in UTF-8; doubles take their shortest exact form."""
-    as_dict, dumps = _message_encoder(descriptor_of(message), {}), orjson.dumps
+    as_dict, dumps = _message_encoder(descriptor_of(message)), orjson.dumps
     return lambda answer: dumps(as_dict(answer))
 
 
-def _message_encoder(descriptor: Descriptor, known: dict[str, Encode]) -> Encode:
+@cache
+def _message_encoder(descriptor: Descriptor) -> Encode:
     """The function for a message type, written once however often the type occurs."""
-    if descriptor.full_name not in known:
-        source = FunctionSource("message")
-        source.line("out = {}")
-        for field in descriptor.fields:
-            indent = 1
-            if field.has_presence:
-                source.line(f"if message.HasField({field.name!r}):")
-                indent = 2
-            source.line(f"out[{field.name!r}] = {_message_expression(source, field, known)}", indent)
-        source.line("return out")
-        known[descriptor.full_name] = source.compiled()
-    return known[descriptor.full_name]
+    source = FunctionSource("message")
+    source.line("out = {}")
+    for field in descriptor.fields:
+        indent = 1
+        if field.has_presence:
+            source.line(f"if message.HasField({field.name!r}):")
+            indent = 2
+        source.line(f"out[{field.name!r}] = {_message_expression(source, field)}", indent)
+    source.line("return out")
+    return source.compiled()
 
 
-def _message_expression(source: FunctionSource, field: FieldDescriptor, known: dict[str, Encode]) -> str:
+def _message_expression(source: FunctionSource, field: FieldDescriptor) -> str:
     value = f"message.{field.name}"
     if is_map(field):
         return f"dict(sorted({value}.items()))"
-    convert = _conversion(field, known)
+    convert = _conversion(field)
     if field.is_repeated:
         return f"list({value})" if convert is None else f"[{source.name(convert)}(item) for item in {value}]"
     return value if convert is None else f"{source.name(convert)}({value})"
 
 
-def _conversion(field: FieldDescriptor, known: dict[str, Encode]) -> Callable[[Any], Any] | None:
+def _conversion(field: FieldDescriptor) -> Callable[[Any], Any] | None:
     if is_struct(field):
         return to_plain
     if field.message_type is not None:
-        return _message_encoder(field.message_type, known)
+        return _message_encoder(field.message_type)
     return None if field.enum_type is None else _enum_names(field.enum_type)
 
 

@@ -6,8 +6,9 @@ is refused then. ``None`` is "not given" in both directions.
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
 
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
@@ -17,7 +18,6 @@ from service.api.function_source import FunctionSource
 from service.api.pairing import FieldPair, pairs
 from service.api.structs import to_plain
 
-T = TypeVar("T")
 _Fill = Callable[[Any, Any], None]
 
 
@@ -28,7 +28,7 @@ class NotFinite(ArithmeticError):
 # -- from a request ---------------------------------------------------------------------------------------------------
 
 
-def reader(message: type[Message], kind: type[T]) -> Callable[[Message], T]:
+def reader(message: type[Message], kind: type) -> Callable[[Message], Any]:
     """A function that turns a valid message into the dataclass; what is not set keeps the dataclass's default.
 
     Raises:
@@ -37,7 +37,8 @@ def reader(message: type[Message], kind: type[T]) -> Callable[[Message], T]:
     return _reader(descriptor_of(message), kind)
 
 
-def _reader(descriptor: Descriptor, kind: type[T]) -> Callable[[Any], T]:
+@cache  # messages within messages are mostly the same few
+def _reader(descriptor: Descriptor, kind: type) -> Callable[[Any], Any]:
     source = FunctionSource("message")
     values = [_read_expression(source, pair) for pair in pairs(descriptor, kind)]
     source.line(f"return {source.name(kind)}({', '.join(values)})")
@@ -94,11 +95,12 @@ def writer(message: type[Message], kind: type) -> Callable[[Any], Message]:
     return write
 
 
+@cache
 def _filler(descriptor: Descriptor, kind: type) -> _Fill:
     return filler_of(pairs(descriptor, kind))
 
 
-def filler_of(matched: list[FieldPair]) -> _Fill:
+def filler_of(matched: Sequence[FieldPair]) -> _Fill:
     """A function that puts these fields of a dataclass into a message."""
     source = FunctionSource("message", "result")
     write_finite_check(source, matched)
@@ -109,7 +111,7 @@ def filler_of(matched: list[FieldPair]) -> _Fill:
     return source.compiled()
 
 
-def write_finite_check(source: FunctionSource, matched: list[FieldPair]) -> None:
+def write_finite_check(source: FunctionSource, matched: Sequence[FieldPair]) -> None:
     """Statements that raise NotFinite where a double of ``result`` is not finite."""
     for pair in matched:
         if pair.descriptor.is_repeated and pair.is_double and not pair.is_map:

@@ -12,6 +12,7 @@ from service.api.errors import FieldViolation, MalformedRequest, NotAcceptable
 #: The query parameter that asks for a form.
 PARAMETER: Final = "format"
 _PARAMETER_BYTES: Final = PARAMETER.encode()
+_ANYTHING: Final = [b"*/*"]
 _QUALITY: Final = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
 
 
@@ -40,15 +41,13 @@ _FormT = TypeVar("_FormT", bound=Offered)
 def asked_for(scope: Scope, offered: Sequence[_FormT]) -> _FormT:
     """The form that a request asks for; the first of those offered where it does not say.
 
-    Where only one is offered, the Accept header is not read.
-
     Raises:
         MalformedRequest: the URL asks for a form that is not offered, or for several.
         NotAcceptable: the Accept header allows none.
     """
     if _PARAMETER_BYTES in scope["query_string"] and (named := _named(scope["query_string"], offered)) is not None:
         return named
-    return offered[0] if len(offered) == 1 else _accepted(scope, offered)
+    return _accepted(scope, offered)
 
 
 def without_format(query: bytes) -> bytes:
@@ -76,7 +75,10 @@ def _named(query: bytes, offered: Sequence[_FormT]) -> _FormT | None:
 
 
 def _accepted(scope: Scope, offered: Sequence[_FormT]) -> _FormT:
-    header = ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"accept").lower()
+    values = [value for name, value in scope["headers"] if name == b"accept"]
+    if not values or values == _ANYTHING:
+        return offered[0]
+    header = b",".join(values).decode("latin-1").lower()
     if not header.strip(", \t"):
         return offered[0]
     ranges = list(_ranges(header))

@@ -52,6 +52,7 @@ _STATUS: Final[Schema] = {
                     {"$ref": "#/components/schemas/ErrorInfo"},
                     {"$ref": "#/components/schemas/BadRequest"},
                     {"$ref": "#/components/schemas/RetryInfo"},
+                    {"$ref": "#/components/schemas/RequestInfo"},
                 ]
             },
         },
@@ -96,6 +97,11 @@ _DETAILS: Final[dict[str, Schema]] = {
         },
     },
     "RetryInfo": _detail("RetryInfo", "When to come back.", {"retry_delay": {"type": "string", "pattern": "^[0-9]+s$"}}),
+    "RequestInfo": _detail(
+        "RequestInfo",
+        "Which request it was, in the log and in the head of this answer.",
+        {"request_id": {"type": "string", "minLength": 1, "maxLength": 128}},
+    ),
 }
 
 
@@ -182,12 +188,11 @@ def _format_parameter(forms: tuple[Rendering | Form, ...]) -> dict[str, Any]:
 
 
 def _failing_statuses(rpc: Rpc) -> list[str]:
-    refused = ["406"] if len(_forms(rpc)) > 1 else []
     if rpc.http.has_body:
-        return [status for status in _FAILURES if status != "406" or refused]
+        return list(_FAILURES)
     # A list looks up only what it is restricted to, but a path that is none is a 404 anywhere below it.
     looks_up = "{" in rpc.http.template or not _LOOKED_UP.isdisjoint(descriptor_of(rpc.request).fields_by_name)
-    return ["400", *(["404"] if looks_up else []), *refused, "429", "500"]
+    return ["400", *(["404"] if looks_up else []), "406", "429", "500"]
 
 
 def _failure(status: str) -> dict[str, Any]:

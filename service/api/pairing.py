@@ -5,6 +5,7 @@ import types
 import typing
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -72,7 +73,8 @@ class FieldPair:
         return value_of(self.descriptor).cpp_type == FieldDescriptor.CPPTYPE_DOUBLE
 
 
-def pairs(descriptor: Descriptor, kind: type) -> list[FieldPair]:
+@cache
+def pairs(descriptor: Descriptor, kind: type) -> tuple[FieldPair, ...]:
     """The fields of both in the order of the dataclass.
 
     Raises:
@@ -82,7 +84,7 @@ def pairs(descriptor: Descriptor, kind: type) -> list[FieldPair]:
     fields = dataclasses.fields(kind)
     if one_sided := {each.name for each in fields} ^ set(descriptor.fields_by_name):
         raise TypeError(f"{descriptor.full_name} and {kind.__qualname__} do not share {', '.join(sorted(one_sided))}")
-    return [_pair(descriptor.fields_by_name[each.name], hints[each.name], each) for each in fields]
+    return tuple(_pair(descriptor.fields_by_name[each.name], hints[each.name], each) for each in fields)
 
 
 def _pair(descriptor: FieldDescriptor, hint: Any, field: dataclasses.Field[Any]) -> FieldPair:

@@ -8,7 +8,8 @@ more lenient; a test compares the two.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -18,8 +19,6 @@ from service.api.function_source import FunctionSource
 from service.api.pairing import FieldPair, pairs
 from service.api.rules import FieldRules, field_rules, must_have_one
 
-T = TypeVar("T")
-
 _TYPES = {
     FieldDescriptor.CPPTYPE_DOUBLE: "float",
     FieldDescriptor.CPPTYPE_INT32: "int",
@@ -28,12 +27,12 @@ _TYPES = {
 }
 
 
-def quick_message_reader(message: type[Message], kind: type[T]) -> Callable[[Message], T | None]:
+def quick_message_reader(message: type[Message], kind: type) -> Callable[[Message], Any]:
     """A function that reads a message, or says None."""
     return _reader(descriptor_of(message), kind, _write_from_message)
 
 
-def quick_json_reader(message: type[Message], kind: type[T]) -> Callable[[object], T | None]:
+def quick_json_reader(message: type[Message], kind: type) -> Callable[[object], Any]:
     """A function that reads what ``orjson.loads`` made of a body, or says None."""
     return _reader(descriptor_of(message), kind, _write_from_json)
 
@@ -41,7 +40,8 @@ def quick_json_reader(message: type[Message], kind: type[T]) -> Callable[[object
 _Write = Callable[[FunctionSource, FieldPair, FieldRules, str], None]
 
 
-def _reader(descriptor: Descriptor, kind: type[T], write: _Write) -> Callable[[Any], T | None]:
+@cache
+def _reader(descriptor: Descriptor, kind: type, write: _Write) -> Callable[[Any], Any]:
     source = FunctionSource("given")
     matched = pairs(descriptor, kind)
     if write is _write_from_json:

@@ -18,7 +18,8 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api.descriptors import descriptor_of
-from service.api.errors import FieldViolation, UnknownPath, WrongMethod, as_json, failure_of
+from service.api.errors import FieldViolation, UnknownPath, WrongMethod, failure_of
+from service.api.failure_bodies import as_json
 from service.api.http_answers import Bodies, Disconnected, send_body, send_failure, send_json
 from service.api.json_decoding import filler, loads
 from service.api.json_encoding import message_encoder
@@ -90,7 +91,7 @@ class RpcEndpoint:
             metrics.end(begun, _GONE)
             raise
         else:
-            metrics.end(begun)
+            metrics.end(begun, 200)
             if rendering is JSON:
                 await send_json(send, answer, headers=self._json_headers)
             else:
@@ -98,23 +99,22 @@ class RpcEndpoint:
 
     async def _compute(self, request: bytes, scope: Scope, rendering: Rendering) -> bytes:
         servicer = self._servicer
-        self._admission.enter("rest")
-        try:
+        with self._admission.place("rest") as place:
             message = None
             if servicer.is_shared or rendering is not JSON:
+                place.take()
                 message, found = self._input.message_of(request, scope)
                 question = servicer.question(message, found)
             else:
                 question = self._input.question_of(request, scope)
             is_live = servicer.is_live(question)
             if is_live:
+                place.take()
                 question = await servicer.observed(question)
             if message is not None and not is_live:
                 answer = await self._of_message(message, question, rendering)
             else:
                 answer = servicer.codec.write_json(servicer.plan(question))
-        finally:
-            self._admission.leave()
         if is_live:
             return answer
         # A copy: orjson leaves several times the length of what it wrote allocated behind it.
@@ -176,11 +176,11 @@ class _UrlInput:
         return self._question(*self.message_of(request, scope))
 
 
-def _routes(pages: Mapping[str, Page], documents: Mapping[str, tuple[bytes, str]]) -> list[Route]:
+def _routes(pages: Mapping[str, ASGIApp], documents: Mapping[str, tuple[bytes, str]]) -> list[Route]:
     def fixed(body: bytes, content_type: str) -> Page:
         return Page(lambda _: (body, content_type, 200))
 
-    served = {**pages, **{path: fixed(*document) for path, document in documents.items()}}
+    served: dict[str, ASGIApp] = {**pages, **{path: fixed(*document) for path, document in documents.items()}}
     return [Route(path, page, methods=["GET"]) for path, page in served.items()]
 
 
@@ -189,7 +189,7 @@ def rest_app(
     telemetry: Telemetry,
     admission: Admission,
     *,
-    pages: Mapping[str, Page],
+    pages: Mapping[str, ASGIApp],
     bodies: Bodies,
     documents: Mapping[str, tuple[bytes, str]],
     mounted: Mapping[str, ASGIApp] = MappingProxyType({}),
@@ -200,7 +200,7 @@ def rest_app(
         servicers: one per RPC.
         telemetry: counts requests.
         admission: bounds what is worked on at once.
-        pages: what is computed at each reading, by path.
+        pages: what is read at a path: computed at each reading, or with headers of its own.
         bodies: reads the bodies of requests.
         documents: further fixed pages by path, each with its content type.
         mounted: what else answers at a path, whatever the method.
@@ -211,7 +211,7 @@ def rest_app(
     for each in servicers:
         rule = each.rpc.http
         make = StreamEndpoint if each.rpc.is_streaming else RpcEndpoint
-        endpoint = make(each, telemetry.route(rule.method, rule.template), admission, bodies)
+        endpoint = make(each, telemetry.route(rule.method, rule.template, each.rpc.path[1:]), admission, bodies)
         routes.append(Route(starlette_path(rule.template), endpoint, methods=[rule.method], name=each.rpc.name))
         if rule.has_body:
             direct[rule.method, rule.template] = endpoint

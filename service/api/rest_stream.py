@@ -11,7 +11,8 @@ from typing import Any, Final, Protocol
 
 from starlette.types import Receive, Scope, Send
 
-from service.api.errors import Failure, as_json, failure_of
+from service.api.errors import Failure, failure_of
+from service.api.failure_bodies import as_json
 from service.api.http_answers import Bodies, Disconnected, send_failure
 from service.api.json_decoding import filler, loads
 from service.api.negotiation import asked_for
@@ -97,6 +98,10 @@ class StreamEndpoint:
         try:
             async with aclosing(encoded_parts(servicer, question, encoder.part)) as parts:
                 first = await anext(parts)
+                while not first:  # a workbook comes whole, at the end: until then nothing is said that could turn out wrong
+                    if gone.done():
+                        raise Disconnected
+                    first = await anext(parts)
                 headers = [(b"content-type", form.media_type.encode()), (b"cache-control", b"no-store"), *form.headers]
                 await send({"type": "http.response.start", "status": 200, "headers": headers})
                 await send({"type": "http.response.body", "body": first, "more_body": True})

@@ -9,12 +9,13 @@ import re
 import typing
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
+from contextvars import copy_context
 from dataclasses import dataclass, make_dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
-from prometheus_client import Histogram
 
 from service.api.errors import FieldViolation, MalformedRequest, TooManyInFlight, Unreadable
 from service.api.json_encoding import result_encoder
@@ -26,11 +27,13 @@ from service.api.validation import violations
 from service.api.wire import wire_writer
 from service.cache.cache import Cache
 from service.cache.policy import COST_CLASSES, CostClass, uses_redis
+from service.counting import Times
 from service.planning.errors import InvalidRequest, OutOfTime, Violation
 from service.planning.planner import Planner
 from service.planning.serving.requests import EstimateServingRequest
 from service.planning.streams import NEVER, Stop
 from service.telemetry import Door, Telemetry
+from service.tracing import Tracing
 
 T = TypeVar("T")
 
@@ -38,9 +41,11 @@ _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class Admission:
-    """How many requests may be worked on at once in this process, over both doors.
+    """How many requests may be worked on at once in this process, over all doors.
 
-    What is answered without waiting never piles up here; what waits for Redis or for the planning thread does.
+    What is answered without waiting takes no place, and is therefore never refused for want of one: it cannot pile up, and
+    searches without end must not keep an autoscaler from its estimates. What waits for the planning thread, for Redis or
+    for another server does take one.
     """
 
     __slots__ = ("_in_flight", "_limit", "_shed")
@@ -49,6 +54,10 @@ class Admission:
         self._limit = limit
         self._in_flight = 0
         self._shed = shed
+
+    def place(self, door: Door) -> "Place":
+        """A place to be taken where a request has to wait; used as a context, it is given back in the end."""
+        return Place(self, door)
 
     def enter(self, door: Door) -> None:
         """Counts a request in; TooManyInFlight where there is no room. Who entered must leave."""
@@ -60,6 +69,33 @@ class Admission:
     def leave(self) -> None:
         """Counts a request out."""
         self._in_flight -= 1
+
+
+class Place:
+    """One request's place among those that wait."""
+
+    __slots__ = ("_admission", "_door", "_is_taken")
+
+    def __init__(self, admission: Admission, door: Door) -> None:
+        self._admission, self._door, self._is_taken = admission, door, False
+
+    def take(self) -> None:
+        """Takes the place, once; TooManyInFlight where there is no room."""
+        if not self._is_taken:
+            self._admission.enter(self._door)
+            self._is_taken = True
+
+    def give_back(self) -> None:
+        """Gives the place back where it is taken."""
+        if self._is_taken:
+            self._is_taken = False
+            self._admission.leave()
+
+    def __enter__(self) -> "Place":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.give_back()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +124,7 @@ class Servicer:
     is_shared: bool
     _is_heavy: bool  # computed on a thread: it would hold up every other request
     _ask: Callable[[Any, Stop], Any]
-    _planning_seconds: Histogram
+    _planning_seconds: Times
     _executor: Executor
     _observe: Callable[[Any], Awaitable[Any]] | None  # for RPCs that can rest on what another server says
 
@@ -135,7 +171,7 @@ class Servicer:
 
     async def in_turn(self, work: Callable[[], T]) -> T:
         """Runs the work on the planning thread, after what waits for it already."""
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, copy_context().run, work)
 
     async def shared(self, request: Message, question: Any, seconds: float | None = None) -> bytes:
         """The serialized response: from Redis, from an equal request that is being answered just now, or computed.
@@ -154,7 +190,9 @@ class Servicer:
                 return self._planned(question, NEVER)
             stop = Stop()
             try:
-                return await asyncio.get_running_loop().run_in_executor(self._executor, self._planned, question, stop)
+                # In a copy of the context: what the thread logs and records belongs to this request.
+                work = partial(copy_context().run, self._planned, question, stop)
+                return await asyncio.get_running_loop().run_in_executor(self._executor, work)
             except asyncio.CancelledError:
                 stop.is_asked = True
                 raise
@@ -184,6 +222,7 @@ def servicers(
     *,
     redis_for_every_rpc: bool,
     prometheus: PrometheusReader | None = None,
+    tracing: Tracing | None = None,
 ) -> tuple[Servicer, ...]:
     """A servicer for every RPC of the schema.
 
@@ -194,6 +233,7 @@ def servicers(
         executor: runs what is heavy.
         redis_for_every_rpc: whether also what costs little is looked up in Redis.
         prometheus: reads observations. Default: one that may read no server.
+        tracing: records planning. Default: nothing does.
 
     Raises:
         TypeError, AttributeError: the planner and the schema do not match.
@@ -207,8 +247,8 @@ def servicers(
             codec=codec,
             is_shared=uses_redis(rpc.name, every_rpc=redis_for_every_rpc),
             _is_heavy=COST_CLASSES[rpc.name] is CostClass.SEARCH,
-            _ask=ask,
-            _planning_seconds=telemetry.rpc(rpc.path).planning_seconds,
+            _ask=ask if tracing is None else tracing.recorded("planning", ask),
+            _planning_seconds=telemetry.planning_seconds(rpc.path),
             _executor=executor,
             _observe=_observer(planner, prometheus or PrometheusReader(())) if rpc.name == "EstimateServing" else None,
         )

@@ -55,6 +55,7 @@ class SweepXlsx:
         self._writer = WorkbookWriter()
         self._table: SweepTable | None = None
         self._assumptions: list[tuple[str, str]] = []
+        self._sources: tuple[Any, ...] = ()
 
     def part(self, part: RunSweepResponse) -> bytes:
         """Nothing, until the last part gives the workbook."""
@@ -73,8 +74,8 @@ class SweepXlsx:
         return self._ended(self._table.end_note(part.end))
 
     def failure(self, failure: Failure) -> bytes:
-        """The workbook with a row that says that the answer broke off."""
-        return self._ended(f"failed: {failure.message}") if self._table else b""
+        """Nothing: before the workbook is whole, nothing of it was sent, and the failure has a status of its own."""
+        return b""
 
     def _begin(self, start: Any) -> None:
         room = MAX_ROWS - _BESIDE_POINTS
@@ -83,6 +84,7 @@ class SweepXlsx:
             raise TooLarge("format", f"{start.num_points:.0f} points in one sheet", room, remedy)
         self._table = SweepTable(start, _SheetCells())
         self._assumptions = [("assumption", text) for text in start.assumptions]
+        self._sources = start.sources
         self._writer.add(provenance.inputs("RunSweep", self._request, start.catalogue_revision, version()))
         self._sheet = self._writer.streamed("Results", [*self._table.names, NOTE])
 
@@ -90,5 +92,6 @@ class SweepXlsx:
         assert self._table is not None
         if note:
             self._sheet.append([*([None] * len(self._table.names)), note])
+        self._writer.add(provenance.documents(self._sources))
         self._writer.add(provenance.conventions(self._assumptions))
         return self._writer.saved()

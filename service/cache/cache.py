@@ -1,13 +1,16 @@
 """What the doors use: look in this process, then, where it pays, in Redis, then compute, once for all who ask."""
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from service.cache.keys import KeySpace
 from service.cache.local import LocalTier
 from service.cache.policy import uses_redis
 from service.cache.port import Observer, Unobserved
-from service.cache.redis_tier import RedisTier
 from service.cache.single_flight import SingleFlight
+
+if TYPE_CHECKING:  # who has no Redis needs no client of it: specs/decisions/0013
+    from service.cache.redis_tier import RedisTier
 
 
 class _Tags(dict[tuple[str, str], bytes]):
@@ -61,7 +64,7 @@ class Cache:
         *,
         keys: KeySpace,
         local: LocalTier,
-        redis: RedisTier | None = None,
+        redis: "RedisTier | None" = None,
         observer: Observer | None = None,
         redis_for_every_rpc: bool = False,
     ) -> None:

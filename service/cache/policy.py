@@ -44,6 +44,7 @@ COST_CLASSES: Final[Mapping[str, CostClass]] = MappingProxyType(
         "PlanFleet": CostClass.SEARCH,
         "CompareAccelerators": CostClass.SEARCH,
         "SimulatePlacement": CostClass.SEARCH,
+        "FitCluster": CostClass.SEARCH,
         # Up to gigabytes; a grid of ten thousand points takes a few milliseconds to compute anew.
         "RunSweep": CostClass.STREAM,
         # Several decode estimates, or a graph of operators, and a picture of them.

@@ -77,6 +77,20 @@ def step_seconds(
     return maximum(maximum(memory_seconds, compute_seconds), interconnect_seconds)
 
 
+@formula("max(t_compute, t_weights)", source=_ROOFLINE)
+def prefill_bound_seconds(
+    *, prompt_compute_seconds: float, weights_seconds: float, maximum: Callable[[float, float], float] = max
+) -> float:
+    """Seconds that a prompt takes at least: its arithmetic at the dense peak, or reading the weights once.
+
+    A sweep passes ``maximum=np.maximum``.
+
+    >>> prefill_bound_seconds(prompt_compute_seconds=0.05, weights_seconds=0.004)
+    0.05
+    """
+    return maximum(prompt_compute_seconds, weights_seconds)
+
+
 @formula("t_memory + t_compute + t_interconnect", source="definition: nothing overlaps")
 def expected_step_seconds(
     *, expected_memory_seconds: float, expected_compute_seconds: float, expected_interconnect_seconds: float

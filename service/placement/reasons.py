@@ -19,8 +19,10 @@ _MAX_NAMED: Final = 3  # obstacles in a sentence; all of them stand beside it
 class Reasons:
     """Says why pods of each kind find no node, in the state that a simulation has reached."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, within: Mask | None = None) -> None:
+        """Reasons over all nodes, or over those ``within``."""
         self._state = state
+        self._within: Mask = np.ones(len(state.nodes), np.bool_) if within is None else within
         self._known: dict[int, tuple[PlacementObstacle, ...]] = {}
         self._rooms: dict[int, tuple[int, int]] = {}
 
@@ -33,19 +35,20 @@ class Reasons:
         if id(kind) not in self._known:
             if len(self._known) == MAX_KINDS:
                 return ()
-            self._known[id(kind)] = self._found(kind)
+            self._known[id(kind)] = self.of_kind(kind)
         found = self._known[id(kind)]
         together = self._together(run, kind, gang, len(missing))
         return (*together, *found)
 
-    def _found(self, kind: Kind) -> tuple[PlacementObstacle, ...]:
+    def of_kind(self, kind: Kind) -> tuple[PlacementObstacle, ...]:
+        """What keeps pods of a kind from each group of nodes, most nodes first."""
         by_cause: dict[tuple[str, str, str], int] = defaultdict(int)
         eligible = self._state.eligible(kind)
-        for place, count in self._per_class_and_group(~eligible):
+        for place, count in self._per_class_and_group(~eligible & self._within):
             obstacle = self._state.obstacle(kind, place[0])
             assert obstacle is not None
             by_cause[self._state.groups[place[1]], str(obstacle.kind), obstacle.reason] += count
-        left = eligible.copy()
+        left = eligible & self._within
         for row in sorted(kind.asked.tolist(), key=self._urgency):
             short = left & (self._state.free[row] < kind.requests[row])
             left &= ~short
@@ -94,7 +97,7 @@ class Reasons:
     def _room(self, kind: Kind) -> tuple[int, int]:
         """How many pods of a kind would still fit: in all, and in one link domain at most."""
         if id(kind) not in self._rooms:
-            room = self._state.room(kind)
+            room = self._state.room(kind, self._within)
             rooms = np.bincount(self._state.domain_of, weights=room, minlength=len(self._state.domains))
             self._rooms[id(kind)] = int(room.sum()), int(rooms.max(initial=0))
         return self._rooms[id(kind)]

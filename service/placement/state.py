@@ -231,6 +231,24 @@ class ClusterState:
         """Takes a pod from its node."""
         self._change(kind, pod, node, -1)
 
+    def place_copies(self, kind: Kind, copies: Amounts) -> None:
+        """Puts so many pods of a kind on each node, at once."""
+        self.free -= kind.requests[:, None] * copies
+        self._scored_used += kind.scored[:, None] * copies
+        for node in np.flatnonzero(copies).tolist():
+            self._changed.append(node)
+            if self.affinities:
+                self.affinities.count(kind.pod, node, int(copies[node]))
+
+    @property
+    def num_changes(self) -> int:
+        """How often a pod has come to a node or left it."""
+        return len(self._changed)
+
+    def changed_since(self, num_changes: int) -> set[int]:
+        """The nodes that pods came to or left since there were so many changes."""
+        return set(self._changed[num_changes:])
+
     def _change(self, kind: Kind, pod: Pod, node: int, change: int) -> None:
         self.free[:, node] -= change * kind.requests
         self._scored_used[:, node] += change * kind.scored

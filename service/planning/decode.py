@@ -45,7 +45,7 @@ def estimate_decode(resolver: Resolver, request: EstimateDecodeRequest) -> Estim
         num_devices=plan.footprint.shape.num_devices,
         assumptions=tuple(note for note in notes if note),
         catalogue_revision=resolver.revision,
-        explanation=recorder.explanation(_figures(plan)) if recorder else None,
+        explanation=recorder.explanation(bound_figures(plan)) if recorder else None,
     )
 
 
@@ -58,7 +58,7 @@ def _context(split: SplitModel, request: EstimateDecodeRequest) -> int:
     return 1  # there is no cache, so nothing depends on it
 
 
-def _figures(plan: DecodePlan) -> tuple[UsedFigure, ...]:
+def bound_figures(plan: DecodePlan) -> tuple[UsedFigure, ...]:
     """The device's figures that the bound rests on."""
     figures = plan.device.figures
     peaks = tuple(figures[name] for name in sorted(figures) if name.startswith("peak_dense."))

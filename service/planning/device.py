@@ -110,7 +110,8 @@ def resolve_device(catalogue: Catalogue, spec: AcceleratorSpec, field_name: str 
         raise NotFound(f"{field_name}.name", "accelerator", name, unknown.nearest) from None
 
 
-def _used(name: str, figure: Figure, catalogue: Catalogue) -> UsedFigure:
+def used_figure(name: str, figure: Figure, catalogue: Catalogue) -> UsedFigure:
+    """A figure of the catalogue under the name of the quantity that it stands for, with the titles of its sources."""
     titles = tuple(catalogue.sources[source].title for source in figure.sources)
     return UsedFigure(name, figure.value, figure.unit, figure.basis.value, titles, figure.note or "")
 
@@ -118,17 +119,17 @@ def _used(name: str, figure: Figure, catalogue: Catalogue) -> UsedFigure:
 def catalogue_device(catalogue: Catalogue, entry: Accelerator) -> Device:
     """The catalogue's accelerator as a device."""
     memory = entry.usable_memory or entry.marketed_memory
-    figures = {"usable_memory": _used("usable_memory", memory, catalogue)}
+    figures = {"usable_memory": used_figure("usable_memory", memory, catalogue)}
     if entry.memory_bandwidth:
-        figures["memory_bandwidth"] = _used("memory_bandwidth", entry.memory_bandwidth, catalogue)
+        figures["memory_bandwidth"] = used_figure("memory_bandwidth", entry.memory_bandwidth, catalogue)
     figures |= {
-        f"peak_{peak.sparsity.value}.{peak.precision}": _used(
+        f"peak_{peak.sparsity.value}.{peak.precision}": used_figure(
             f"peak_{peak.sparsity.value}.{peak.precision}", peak.figure, catalogue
         )
         for peak in entry.peaks
     }
     if entry.links:
-        figures["link_bandwidth_one_way"] = _used("link_bandwidth_one_way", entry.links[0].bandwidth_one_way, catalogue)
+        figures["link_bandwidth_one_way"] = used_figure("link_bandwidth_one_way", entry.links[0].bandwidth_one_way, catalogue)
     return Device(
         title=entry.name,
         vendor=entry.vendor,

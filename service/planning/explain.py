@@ -40,6 +40,10 @@ class Recorder:
         self._steps.append(Step(formula.name, formula.expression, shown, float(value), formula.source, formula.meaning))
         return value
 
+    def adopt(self, explanation: Explanation) -> None:
+        """Takes over the steps of another explanation, of an answer that this one rests on."""
+        self._steps += explanation.steps
+
     def explanation(self, figures: Iterable[UsedFigure]) -> Explanation:
         """What was noted, with the figures that it rests on."""
         return Explanation(tuple(self._steps), tuple(figures))

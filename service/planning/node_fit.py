@@ -21,7 +21,7 @@ def fit_node(resolver: Resolver, request: FitNodeRequest) -> FitNodeResponse:
     builder, notes = resolver.builder(request.model, request.precision)
     check_engine(request.engine, request.context_tokens, request.memory_utilization_ratio)
     ratio, ratio_note = defaults.memory_ratio(request.memory_utilization_ratio)
-    _check(builder, device)
+    check_memory(builder, device)
     concurrency, context = request.concurrency or defaults.CONCURRENCY, request.context_tokens
     larger = resolver.larger_nodes(node, device) if node else resolver.larger_accelerators(device)
     field = "node.name" if node else "accelerator.name"
@@ -72,7 +72,8 @@ def _node(resolver: Resolver, request: FitNodeRequest) -> tuple[Device, int, Nod
     return resolver.device(AcceleratorSpec(name=entry.accelerator)), entry.num_devices, entry
 
 
-def _check(builder: FootprintBuilder, device: Device) -> None:
+def check_memory(builder: FootprintBuilder, device: Device) -> None:
+    """InvalidRequest where the model keeps no cache that could be counted, Unanswerable where the memory is unknown."""
     if not builder.architecture.layer_kinds:
         reason = "without the shape of the KV cache no number of sequences can be given, and no fit means anything without one"
         remedy = "give num_layers, num_query_heads, num_kv_heads and head_dim"

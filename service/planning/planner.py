@@ -8,6 +8,9 @@ from service.catalogue.lookup import UnknownName, accelerator_by_any_name, node_
 from service.planning.claims.audit import audit_claim
 from service.planning.claims.requests import AuditClaimRequest
 from service.planning.claims.results import AuditClaimResponse
+from service.planning.cluster_fit.question import fit_cluster
+from service.planning.cluster_fit.requests import FitClusterRequest
+from service.planning.cluster_fit.results import FitClusterResponse
 from service.planning.decode import estimate_decode
 from service.planning.errors import NotFound
 from service.planning.fleet.compare import compare_accelerators
@@ -201,3 +204,10 @@ class Planner:
     def simulate_placement(self, request: SimulatePlacementRequest, stop: Stop = NEVER) -> SimulatePlacementResponse:
         """Where a scheduler would put jobs on a cluster. OutOfTime where it was stopped."""
         return simulate_placement(self.catalogue, request, stop)
+
+    def fit_cluster(self, request: FitClusterRequest, stop: Stop = NEVER) -> FitClusterResponse:
+        """Where replicas of a model fit a cluster as it stands. OutOfTime where it was stopped."""
+        try:
+            return fit_cluster(self.resolver, request, stop)
+        except NotFound as unknown:
+            raise all_unknown(self.catalogue, request, unknown) from None

@@ -46,7 +46,7 @@ class ShapeSearch:
                 if len(found) == MOST_CANDIDATES:
                     what, remedy = "the shapes to look at", "allow fewer with max_num_nodes"
                     raise TooLarge("max_num_nodes", what, MOST_CANDIDATES, remedy)
-                found.append(self._candidate(shape))
+                found.append(self.candidate(shape))
             if max_num_nodes is None and any(c.fits and not c.uneven_pipeline and not c.partial_node for c in found):
                 break
         return _with_device_cures(tuple(sorted(found, key=_order)))
@@ -86,7 +86,8 @@ class ShapeSearch:
             if is_legal(self._architecture, shape, cuts):
                 yield shape
 
-    def _candidate(self, shape: Parallelism) -> FitCandidate:
+    def candidate(self, shape: Parallelism) -> FitCandidate:
+        """What a legal shape holds, and whether it fits."""
         asked, limit = self.asked, self._architecture.context_limit_tokens
         held = self.capacity_of(shape, asked.sequences, asked.context_tokens)
         one = self.capacity_of(shape, 1, asked.context_tokens)

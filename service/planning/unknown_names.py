@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from service.catalogue import lookup
 from service.catalogue.entries import Catalogue
+from service.planning.cluster_fit.requests import FitClusterRequest
 from service.planning.errors import NotFound
 from service.planning.requests import (
     ComputeUtilizationRequest,
@@ -13,7 +14,9 @@ from service.planning.requests import (
     FitNodeRequest,
 )
 
-Question: TypeAlias = EstimateDecodeRequest | EstimateKvMemoryRequest | FitNodeRequest | ComputeUtilizationRequest
+Question: TypeAlias = (
+    EstimateDecodeRequest | EstimateKvMemoryRequest | FitNodeRequest | ComputeUtilizationRequest | FitClusterRequest
+)
 
 
 def all_unknown(catalogue: Catalogue, question: Question, met: NotFound) -> NotFound:

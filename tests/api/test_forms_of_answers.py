@@ -93,6 +93,18 @@ def test_what_there_is_not_is_406_with_what_there_is(doors: Doors, rpc: str, acc
     assert {"text/csv", XLSX} <= set(refusal.metadata["supported"].split(", "))
 
 
+@pytest.mark.parametrize("accept", ["text/csv", "text/html", "application/json;q=0"])
+@pytest.mark.parametrize("rpc", ["EstimateDecode", "ComputeUtilization", "GetAccelerator"])
+def test_what_is_json_alone_is_not_sent_to_whoever_takes_none(doors: Doors, rpc: str, accept: str) -> None:
+    url, asked = BY_NAME[rpc].http.template.replace("{name}", "h100-sxm"), REQUESTS.get(rpc)
+    method = "POST" if BY_NAME[rpc].http.has_body else "GET"
+    refusal = refusal_in(doors.http.request(method, url, json=asked, headers={"accept": accept}))
+    assert (406, "NOT_ACCEPTABLE", "application/json") == (refusal.http_status, refusal.reason, refusal.metadata["supported"])
+    assert "application/json" in refusal.message
+    for taken in ("", "*/*", "application/*", "text/html, */*;q=0.1", "Application/JSON"):
+        assert 200 == doors.http.request(method, url, json=asked, headers={"accept": taken}).status_code
+
+
 def test_the_url_wins(doors: Doors) -> None:
     assert "application/json" == sent(doors, "ListPrices", "json", accept="text/csv").headers["content-type"]
     assert 200 == sent(doors, "ListPrices", "csv", accept="text/html").status_code
@@ -138,7 +150,7 @@ def test_lists_hold_all_pages_unless_a_page_is_asked_for(doors: Doors, rpc: str)
 
 LAYOUTS: dict[str, tuple[Layout, set[str]]] = {
     "PlanFleet": (fleets.PLANS, {"pools", "cost.price.node_type", "cost.price.accelerator", "cost.price.num_devices"}),
-    "CompareAccelerators": (fleets.COMPARED, {"peaks"}),
+    "CompareAccelerators": (fleets.COMPARED, {"peaks", "explanation"}),
     "AuditQuote": (quotes.LINES, {"claims", "list_price.node_type", "list_price.accelerator"}),
     "ListAccelerators": (ACCELERATORS, {"peaks"}),
     "ListNodeTypes": (NODE_TYPES, set()),
@@ -310,33 +322,14 @@ def test_openpyxl_is_loaded_by_the_first_workbook_only() -> None:
     assert "False" == subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
 
 
-# -- sweeps ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_sweep_s_workbook_is_its_csv(doors: Doors) -> None:
-    rows = rows_of(sent(doors, "RunSweep", "csv"))
-    sheet = book_of(sent(doors, "RunSweep", "xlsx"))["Results"]
-    heads = [cell.value for cell in sheet[1]]
-    assert list(rows[0]) == heads
-    for row, cells in zip(rows, sheet.iter_rows(min_row=2, values_only=True), strict=True):
-        for text, cell in zip(row.values(), cells, strict=True):
-            if isinstance(cell, bool) or not isinstance(cell, int | float):
-                assert {None: "", True: "true", False: "false"}.get(cell, cell) == text
-            else:  # a workbook keeps sixteen digits
-                assert float(text) == pytest.approx(cell, rel=1e-15)
-
-
-def test_a_sweep_that_a_sheet_does_not_hold_is_refused_with_what_to_do(doors: Doors) -> None:
-    large = {
-        "kind": "DECODE",
-        "models": [{"name": "llama-3.1-8b"}],
-        "accelerators": [{"name": "h100-sxm"}],
-        "batch_sizes": list(range(1, 1050)),
-        "context_tokens": list(range(1, 1001)),
-    }
-    refusal = refusal_in(doors.http.post("/v1/sweeps:run?format=xlsx", json=large))
-    assert (429, "TOO_LARGE") == (refusal.http_status, refusal.reason)
-    assert "csv or ndjson" in refusal.message
+@pytest.mark.parametrize("rpc", ["PlanFleet", "CompareAccelerators"])
+def test_an_explained_answer_has_its_formulas_and_figures_on_sheets(doors: Doors, rpc: str) -> None:
+    plain, explained = (book_of(sent(doors, rpc, "xlsx", explain=asked)) for asked in (False, True))
+    assert {"Formulas", "Figures"} == set(explained.sheetnames) - set(plain.sheetnames)
+    heads, *rows = explained["Formulas"].iter_rows(values_only=True)
+    assert ("x_subject", "x_quantity", "x_formula", "x_inputs", "x_value_in_base_units", "x_meaning", "x_source") == heads
+    assert "cost_per_year" in {row[1] for row in rows} or "prefill_bound_seconds" in {row[1] for row in rows}
+    assert all(row[6] for row in rows)
 
 
 # -- in an office program ----------------------------------------------------------------------------------------------

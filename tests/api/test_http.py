@@ -175,7 +175,7 @@ def test_head_is_get_without_the_body(doors: Doors) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/v1", "/v2/models", "/v1/decode", "/v1/decode:estimate/", "/v1/models/", "/a\nb", "/v1/nodes/a/b"]
+    "path", ["/explorer", "/v1", "/v2/models", "/v1/decode", "/v1/decode:estimate/", "/v1/models/", "/a\nb", "/v1/nodes/a/b"]
 )
 def test_an_unknown_path_is_404_in_our_words(doors: Doors, path: str) -> None:
     refusal = refusal_in(doors.http.get(path.replace("\n", "%0A")))

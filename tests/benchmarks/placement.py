@@ -1,4 +1,4 @@
-"""How fast placements are simulated, and when they are refused.
+"""How fast placements are simulated and models fitted to clusters, and when they are refused.
 
     python -m tests.benchmarks.placement [--rounds N]
 
@@ -16,6 +16,8 @@ from service.catalogue.entries import Catalogue
 from service.catalogue.loader import load
 from service.placement.scoring import Scoring
 from service.placement.simulate import MAX_NODES, MAX_PODS
+from service.planning.cluster_fit.question import fit_cluster
+from service.planning.cluster_fit.requests import FitClusterRequest, ManifestOptions
 from service.planning.errors import TooLarge
 from service.planning.placement.question import simulate_placement
 from service.planning.placement.requests import (
@@ -25,9 +27,12 @@ from service.planning.placement.requests import (
     PlacementPolicy,
     SimulatePlacementRequest,
 )
+from service.planning.requests import AcceleratorSpec, ModelSpec, Parallelism
+from service.planning.resolve import Resolver
 from service.settings import specs_dir
 
 NODES, PODS = 10_000, 50_000
+_TRAY = "coreweave-gb200-nvl72-tray"
 SPREADING = PlacementPolicy()
 PACKING = PlacementPolicy(gang=True, scoring=Scoring.MOST_ALLOCATED, weights={"nvidia.com/gpu": 5})
 
@@ -98,6 +103,37 @@ def refused() -> Iterator[tuple[str, SimulatePlacementRequest]]:
     yield "too much work", SimulatePlacementRequest(Cluster((NodeGroup(100, 8),)), jobs(20_000, 1, 60.0))
 
 
+def fits() -> Iterator[tuple[str, FitClusterRequest]]:
+    """What is asked of models on clusters, with a title."""
+    full, racks = Cluster(snapshot=snapshot(NODES, 38_000, 2_000)), Cluster((NodeGroup(NODES, node_type=_TRAY),))
+    title, h100 = f"{NODES:,} nodes × {PODS:,} pods", AcceleratorSpec(name="h100-sxm")
+    small, large = ModelSpec(name="llama-3.1-70b"), ModelSpec(name="llama-3.1-405b")
+    yield f"{title}, as many as fit", FitClusterRequest(full, small, 8192, accelerator=h100, manifests=ManifestOptions())
+    # Half of each node is taken: whole ones have to be drained.
+    whole = Parallelism(tensor=8)
+    yield (
+        f"{title}, 8 more to make room for",
+        FitClusterRequest(full, small, 8192, parallelism=whole, num_replicas=8, accelerator=h100),
+    )
+    across = Parallelism(tensor=8, pipeline=2)
+    yield (
+        f"{title}, groups of 2 nodes",
+        FitClusterRequest(full, large, 8192, parallelism=across, num_replicas=4, accelerator=h100),
+    )
+    yield (
+        f"{NODES:,} trays of NVL72, 16 devices in one domain",
+        FitClusterRequest(racks, large, 8192, parallelism=Parallelism(16)),
+    )
+
+
+def fit_seconds(resolver: Resolver, request: FitClusterRequest) -> tuple[float, str]:
+    """How long the answer takes, and what it is in short."""
+    begun = time.process_time()
+    answer = fit_cluster(resolver, request)
+    moved = sum(len(remedy.moves) for option in answer.options for remedy in option.remedies)
+    return time.process_time() - begun, f"{answer.summary}; {moved} pods to move"
+
+
 def seconds(catalogue: Catalogue, request: SimulatePlacementRequest) -> tuple[float, str]:
     """How long the answer takes, and what it is in short."""
     begun = time.process_time()
@@ -119,6 +155,11 @@ def main() -> None:
         taken, said = min(seconds(catalogue, request) for _ in range(rounds))
         held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{title}: {taken:.1f} s, {held:.0f} MiB; {said}")
+    resolver = Resolver(catalogue)
+    for title, asked in fits():
+        taken, said = min(fit_seconds(resolver, asked) for _ in range(rounds))
+        held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"fit, {title}: {taken:.1f} s, {held:.0f} MiB; {said}")
     size = len(json.dumps(snapshot(NODES, 30_000, 10_000)))
     print(f"  (the snapshot is {size / 1e6:.0f} MB of JSON)")
     for title, request in refused():

@@ -1,6 +1,7 @@
 """What the benchmarks compare: the real service, and servers of the same flavours that do nothing.
 
 python -m tests.benchmarks.servers grpc PORT BYTES    answers every call with so many bytes (grpc.aio, raw bytes, uvloop)
+python -m tests.benchmarks.servers grpc_sync PORT BYTES    the same by the library's server on threads
 python -m tests.benchmarks.servers rest PORT BYTES    answers every POST with a body of so many bytes (Starlette, uvicorn)
 """
 
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +30,6 @@ from starlette.routing import Route
 
 from tests.service_process import free_port, running_service
 
-CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 START_SECONDS = 60
 
 
@@ -43,8 +44,8 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """CPU time that the process has used so far."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+        tasks = Path(f"/proc/{self.pid}/task").glob("*/schedstat")  # in nanoseconds, where stat counts hundredths of a second
+        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
     def resident_bytes(self) -> int:
         """Memory that the process holds."""
@@ -112,6 +113,22 @@ async def _serve_grpc(port: int, body: bytes) -> None:
     await server.stop(grace=1)
 
 
+def _serve_grpc_on_threads(port: int, body: bytes) -> None:
+    def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
+        return body
+
+    class Handler(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in its stubs only
+        def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
+            return grpc.unary_unary_rpc_method_handler(answer)
+
+    server = grpc.server(ThreadPoolExecutor(16))
+    server.add_generic_rpc_handlers((Handler(),))
+    server.add_insecure_port(f"127.0.0.1:{port}")
+    server.start()
+    signal.signal(signal.SIGTERM, lambda *_: server.stop(grace=1))
+    server.wait_for_termination()
+
+
 def _serve_rest(port: int, body: bytes) -> None:
     async def answer(request: Request) -> Response:
         await request.body()
@@ -125,5 +142,7 @@ if __name__ == "__main__":
     chosen, at, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     if chosen == "grpc":
         uvloop.run(_serve_grpc(at, b"x" * size))
+    elif chosen == "grpc_sync":
+        _serve_grpc_on_threads(at, b"x" * size)
     else:
         _serve_rest(at, b"x" * size)

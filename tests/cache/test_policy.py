@@ -5,7 +5,7 @@ import pytest
 from service.cache.policy import COST_CLASSES, CostClass, uses_redis
 
 
-@pytest.mark.parametrize("rpc", ["FitNode", "PlanFleet", "CompareAccelerators", "SimulatePlacement"])
+@pytest.mark.parametrize("rpc", ["FitNode", "PlanFleet", "CompareAccelerators", "SimulatePlacement", "FitCluster"])
 def test_searches_go_to_redis(rpc: str) -> None:
     assert uses_redis(rpc)
 

@@ -192,6 +192,17 @@ def test_where_no_shape_fits_the_closest_says_what_would_cure_it(run: Run, scrip
     assert "→ --memory-utilization-ratio 1" in shown
 
 
+def test_where_one_node_does_not_do_it_is_said_why(run: Run, scripted: ScriptedServer) -> None:
+    answer = shapes()
+    answer.smallest.num_nodes = 2
+    scripted.script["FitNode"] = answers(answer)
+
+    _, shown, _ = run("fit", "m", "dgx-h100", "--context-tokens", "4096")
+
+    assert "On one node, closest: one device" in shown
+    assert "→ --memory-utilization-ratio 1" in shown
+
+
 def test_a_wrong_utilisation_is_marked_wrong(run: Run, scripted: ScriptedServer) -> None:
     answer = ComputeUtilizationResponse(
         recommended_basis=Utilization.MFU_6N_ATTENTION_CAUSAL,

@@ -131,7 +131,8 @@ def test_an_unreachable_service_is_one_line_that_says_what_to_run(run: Run, down
     assert 1 == len(said.splitlines())
     assert down.target in said
     assert "`make serve`" in said
-    assert "`tonnage-service`" in said
+    assert "`tonnage serve`" in said
+    assert "--local" in said
 
 
 def test_an_address_that_does_not_resolve_is_told_apart(run: Run) -> None:

@@ -85,3 +85,24 @@ def test_people_see_accelerators_side_by_side(run_for_real: Run) -> None:
     code, shown, _ = run_for_real("compare", "llama-3.1-8b", "v100-sxm2-32", "gb300", "--compute", "fp16")
     assert 0 == code
     assert "dense peak × 120, bandwidth × 8.9" in " ".join(shown.split())
+
+
+def test_people_see_costs_by_bound_and_by_estimate_apart(run_for_real: Run) -> None:
+    _, shown, _ = run_for_real("compare", "llama-3.1-8b", "h100-sxm", "v100-sxm2-32", "--compute", "fp16")
+    bound, estimate = (
+        next(line for line in shown.splitlines() if name in line) for name in ("per M output tokens, b", "  est")
+    )
+    assert 2 == bound.count("≥")
+    assert " to " in estimate
+    assert "none" in estimate  # nothing is calibrated on a V100
+
+
+def test_what_a_plan_and_a_comparison_rest_on_is_shown_where_it_is_asked_for(run_for_real: Run) -> None:
+    plan = ("plan", "llama-3.1-70b", *RANGE, "--node", "aws-p5.48xlarge")
+    _, plain, _ = run_for_real(*plan)
+    _, explained, _ = run_for_real(*plan, "--explain")
+    assert "num_replicas" not in plain
+    for text in ("num_replicas = ", "fleet_cost_per_hour = ", "price_per_hour", "memory_bandwidth"):
+        assert text in explained
+    _, compared, _ = run_for_real("compare", "llama-3.1-8b", "h100-sxm", "b200", "--explain")
+    assert 2 == compared.count("prefill_bound_seconds = ")

@@ -36,6 +36,17 @@ def test_an_offer_in_any_usual_encoding(run_for_real: Run, tmp_path: Path, encod
         assert part in " ".join(out.split())
 
 
+def test_what_the_offer_leaves_open_is_said_by_options(run_for_real: Run, tmp_path: Path) -> None:
+    file = offered(tmp_path, b"Item,Quantity,Price\nH100 SXM,16,28000\n")
+
+    _, left_open, _ = run_for_real("quote", file)
+    _, said, _ = run_for_real("quote", file, "--currency", "USD", "--price-unit", "once")
+
+    assert "--currency USD says it" in left_open
+    assert "--price-unit once|per-hour|per-month|per-year says it" in left_open
+    assert "says it" not in said
+
+
 def test_what_is_no_offer_is_refused(run_for_real: Run, tmp_path: Path) -> None:
     code, _, told = run_for_real("quote", offered(tmp_path, b"hello\n"))
     assert Exit.BAD_REQUEST == code

@@ -7,7 +7,8 @@ import grpc
 import pytest
 
 from service.api import errors
-from service.api.errors import TABLE, DoorError, as_json, as_status, failure_of
+from service.api.errors import TABLE, DoorError, failure_of
+from service.api.failure_bodies import as_json, as_status
 from service.planning import errors as planning_errors
 from service.planning.errors import (
     InvalidRequest,

@@ -26,6 +26,8 @@ NOT_YET_SEEN = {
     "tonnage_cache_errors_total",
     "tonnage_callers_refused_total",
     "tonnage_connections_cut_off_total",
+    "tonnage_mcp_tool_call_seconds_bucket",
+    "tonnage_mcp_tool_calls_total",
     "tonnage_tls_reloads_total",
 }
 

@@ -1,5 +1,6 @@
 """The manifests: they build, they are valid, and what they say of the service is so."""
 
+import os
 import subprocess
 import sysconfig
 from functools import cache
@@ -76,6 +77,49 @@ def test_production_has_time_to_drain_and_nothing_to_write() -> None:
     assert ["ALL"] == security["capabilities"]["drop"]
     assert pod["securityContext"]["runAsNonRoot"]
     assert "replicas" not in deployment("production")["spec"]  # which the autoscaler owns
+
+
+def with_component(folder: Path, name: str) -> list[dict[str, Any]]:
+    """Production with the port of an autoscaler opened."""
+    places = [os.path.relpath(DEPLOY / "kubernetes" / each, folder) for each in ("overlays/production", f"components/{name}")]
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": "tonnage",
+        "resources": places[:1],
+        "components": places[1:],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    ran = subprocess.run([SCRIPTS / "kubectl", "kustomize", folder], capture_output=True, text=True)
+    assert 0 == ran.returncode, ran.stderr
+    return list(yaml.safe_load_all(ran.stdout))
+
+
+@pytest.mark.parametrize("name", ["expander", "keda"])
+def test_an_autoscalers_port_is_open_to_it_alone_and_only_where_it_was_asked_for(name: str, tmp_path: Path) -> None:
+    found = with_component(tmp_path, name)
+    before = {(each["kind"], each["metadata"]["name"]) for each in objects("production")}
+    added = [each for each in found if (each["kind"], each["metadata"]["name"]) not in before]
+    assert [("NetworkPolicy", f"tonnage-{name}", "tonnage")] == [
+        (each["kind"], each["metadata"]["name"], each["metadata"]["namespace"]) for each in added
+    ]
+    (rule,) = added[0]["spec"]["ingress"]
+    assert [{"port": name, "protocol": "TCP"}] == rule["ports"]
+    assert all("namespaceSelector" in each for each in rule["from"])
+    (running,) = (each for each in found if each["kind"] == "Deployment")
+    (container,) = running["spec"]["template"]["spec"]["containers"]
+    secrets = {"TONNAGE_REDIS_URL": "redis://redis:6379", "TONNAGE_REDIS_SECRET": "a-secret-of-the-cluster"}
+    given = {each["name"]: each.get("value") or secrets[each["name"]] for each in container["env"]}
+    settings = Settings.from_environment({"TONNAGE_HOST": "0.0.0.0"} | given)
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert ports[name] == getattr(settings, f"{name}_port")
+    mounted = [each["mountPath"] for each in container["volumeMounts"]]
+    files = [value for key, value in given.items() if key.endswith("_FILE")]
+    assert all(any(value.startswith(f"{path}/") for path in mounted) for value in files)
+    path = tmp_path / "checked.yaml"
+    path.write_text(yaml.safe_dump_all([each for each in found if each["kind"] not in WITHOUT_SCHEMA]))
+    ran = subprocess.run([SCRIPTS / "kubernetes-validate", "--strict", path], capture_output=True, text=True)
+    assert 0 == ran.returncode, ran.stdout + ran.stderr
 
 
 def test_compose_runs_what_the_image_is_and_shows_nothing_to_the_network() -> None:

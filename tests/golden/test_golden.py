@@ -28,4 +28,6 @@ def test_golden(service: RunningService, check_golden: Callable[[Path, str], Non
         answer = json.load(refusal)
     # The revision moves with every edit of the catalogue, of whatever entry.
     answer.pop("catalogue_revision", None)
+    if "details" in answer:  # and the id of a request with every request
+        answer["details"] = [each for each in answer["details"] if not each["@type"].endswith(".RequestInfo")]
     check_golden(HERE / "answers" / f"{name}.json", json.dumps(answer, indent=1, ensure_ascii=False) + "\n")

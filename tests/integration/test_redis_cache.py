@@ -16,7 +16,8 @@ from service.cache.port import BreakerState
 from service.cache.redis_tier import RedisSettings, RedisTier
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import RedisServer, Tally
+    from tests.integration.conftest import Tally
+    from tests.redis_process import RedisServer
 
 KEYS = KeySpace(catalogue_revision="c0ffee", code_version="1.2.0")
 REQUEST = b"request"

@@ -17,7 +17,8 @@ from service.cache.port import BreakerState
 from service.cache.redis_tier import RedisSettings, RedisTier
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import RedisServer, Tally
+    from tests.integration.conftest import Tally
+    from tests.redis_process import RedisServer
 
 CLOSED, OPEN, HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN
 

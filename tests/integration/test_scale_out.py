@@ -17,7 +17,7 @@ from tests.service_process import RunningService, free_port, running_service
 from tonnage import Client
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import RedisServer
+    from tests.redis_process import RedisServer
 
 LOAD_SECONDS = 2.5
 Asking = AbstractContextManager[Callable[[int], None]]

@@ -9,7 +9,7 @@ from service.api import examples
 from tests.service_process import RunningService, running_service
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import RedisServer
+    from tests.redis_process import RedisServer
 
 FIT, DECODE = "/v1/nodes:fit", "/v1/decode:estimate"
 

@@ -154,4 +154,5 @@ class Client:
     audit_claim = _call(methods.AUDIT_CLAIM)
     audit_quote = _call(methods.AUDIT_QUOTE)
     simulate_placement = _call(methods.SIMULATE_PLACEMENT)
+    fit_cluster = _call(methods.FIT_CLUSTER)
     run_sweep = _sweep(methods.RUN_SWEEP)

@@ -36,6 +36,9 @@ class TonnageError(Exception):
         """The reason for programs, in UPPER_SNAKE_CASE. Empty where the service gave none."""
         self.metadata: dict[str, str] = dict(info.metadata) if info else {}
         """What goes with the reason."""
+        request = _detail(self.status, error_details_pb2.RequestInfo)
+        self.request_id = request.request_id if request else ""
+        """Under which the service's log knows the call. Empty where the service gave none."""
 
 
 class InvalidRequest(TonnageError):

@@ -41,6 +41,7 @@ class FleetOptions(PriceOptions, total=False):
     unserved_cost_ratio: float | None
     max_plans: int | None
     memory_utilization_ratio: float | None
+    explain: bool
 
 
 def plan_fleet(
@@ -116,6 +117,7 @@ def compare_accelerators(
     kv_cache: str | None = None,
     compute: str | None = None,
     engine: Engine | None = None,
+    explain: bool = False,
     **prices: Unpack[PriceOptions],
 ) -> CompareAcceleratorsRequest:
     """Asks for accelerators side by side under one workload: peaks, bounds, estimates, cost, energy; each beside the first.
@@ -129,6 +131,7 @@ def compare_accelerators(
         tensor, pipeline, expert, attention_data: How one replica is split, on all alike. Default: one device.
         weights, kv_cache, compute: Number formats. Default: the checkpoint's own.
         engine: The engine, for estimates. Default vllm.
+        explain: Whether to show, for each accelerator, every formula with its inputs and sources.
         prices: See PriceOptions.
 
     Raises:
@@ -145,6 +148,7 @@ def compare_accelerators(
         "parallelism": _parallelism(tensor, pipeline, expert, attention_data),
         "precision": _precision(weights, kv_cache, compute),
         "engine": _engine(engine),
+        "explain": explain or None,
     }
     return _either(request, _message(CompareAcceleratorsRequest, **fields, **_by_number(prices)))
 

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from tonnage import (
     claim_requests,
+    cluster_requests,
     fleet_requests,
     kernel_requests,
     placement_requests,
@@ -22,6 +23,7 @@ from tonnage import (
 from tonnage.v1 import capacity_service_pb2 as capacity
 from tonnage.v1 import catalogue_service_pb2 as catalogue
 from tonnage.v1 import claim_service_pb2 as claim
+from tonnage.v1 import cluster_fit_pb2 as cluster_fit
 from tonnage.v1 import fleet_service_pb2 as fleet
 from tonnage.v1 import fusion_pb2 as fusion
 from tonnage.v1 import kernel_service_pb2 as kernel
@@ -228,4 +230,10 @@ SIMULATE_PLACEMENT = Method(
     placement_requests.simulate_placement,
     placement.SimulatePlacementRequest,
     placement.SimulatePlacementResponse,
+)
+FIT_CLUSTER = Method(
+    "/tonnage.v1.PlacementService/FitCluster",
+    cluster_requests.fit_cluster,
+    cluster_fit.FitClusterRequest,
+    cluster_fit.FitClusterResponse,
 )

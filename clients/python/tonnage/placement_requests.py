@@ -43,21 +43,27 @@ def simulate_placement(
         Overloaded: There are more nodes or pods than are simulated.
         TonnageError: Any other failure; see ``tonnage.errors``.
     """
-    cluster = Cluster(
-        nodes=[_of(NodeGroup, each, f"cluster.nodes[{place}]") for place, each in enumerate(nodes)],
-        snapshot=None if snapshot is None else struct(trimmed(snapshot), "cluster.snapshot"),
-        without_waiting_pods=without_waiting_pods,
-    )
     asked = _message(
         SimulatePlacementRequest,
-        cluster=cluster if cluster != Cluster() else None,
-        jobs=[_of(PlacementJob, each, f"jobs[{place}]") for place, each in enumerate(jobs)],
-        policy=None if policy is None else _of(PlacementPolicy, policy, "policy"),
+        cluster=cluster_of(nodes, snapshot, without_waiting_pods),
+        jobs=[message_of(PlacementJob, each, f"jobs[{place}]") for place, each in enumerate(jobs)],
+        policy=None if policy is None else message_of(PlacementPolicy, policy, "policy"),
     )
     return _either(request, asked)
 
 
-def _of(kind: type[_MessageT], value: _MessageT | Fields, path: str) -> _MessageT:
+def cluster_of(nodes: Iterable[NodeGroup | Fields], snapshot: Fields | None, without_waiting_pods: bool) -> Cluster | None:
+    """The cluster; None where nothing is given. What no scheduler reads of a snapshot is left out."""
+    cluster = Cluster(
+        nodes=[message_of(NodeGroup, each, f"cluster.nodes[{place}]") for place, each in enumerate(nodes)],
+        snapshot=None if snapshot is None else struct(trimmed(snapshot), "cluster.snapshot"),
+        without_waiting_pods=without_waiting_pods,
+    )
+    return cluster if cluster != Cluster() else None
+
+
+def message_of(kind: type[_MessageT], value: _MessageT | Fields, path: str) -> _MessageT:
+    """The message, or the one that its fields make; ``path`` is where it goes in the request."""
     if isinstance(value, kind):
         return value
     if not isinstance(value, Mapping):

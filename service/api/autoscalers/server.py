@@ -7,7 +7,7 @@ from typing import Final
 import grpc
 
 from service.api.errors import failure_of
-from service.api.grpc_port import Context, GrpcPort, abort
+from service.api.grpc_port import Context, GrpcPort, abort, opened
 from service.api.tls import Certificate, TlsFiles
 from service.telemetry import RpcMetrics, RpcName, Telemetry
 
@@ -15,11 +15,6 @@ from service.telemetry import RpcMetrics, RpcName, Telemetry
 MAX_CONNECTION_AGE_SECONDS: Final = 300.0
 #: What a call may still take after its connection reached that age.
 _AGE_GRACE_SECONDS: Final = 60.0
-#: A caller whose network went away is noticed after so long.
-_KEEPALIVE_SECONDS: Final = 60.0
-_KEEPALIVE_TIMEOUT_SECONDS: Final = 20.0
-#: Callers may ask for signs of life so often; the library's own 5 minutes would cut off those that ask more often.
-_SHORTEST_PING_SECONDS: Final = 5.0
 
 #: Answers a serialized request with a serialized response. Errors are those of the table in ``service.api.errors``; whatever
 #: else is raised is a bug, answered INTERNAL.
@@ -104,10 +99,6 @@ def _options(limits: Limits, *, share_port: bool) -> list[tuple[str, int]]:
         ("grpc.so_reuseport", int(share_port)),
         ("grpc.max_connection_age_ms", milliseconds(limits.max_connection_age_seconds)),
         ("grpc.max_connection_age_grace_ms", milliseconds(_AGE_GRACE_SECONDS)),
-        ("grpc.keepalive_time_ms", milliseconds(_KEEPALIVE_SECONDS)),
-        ("grpc.keepalive_timeout_ms", milliseconds(_KEEPALIVE_TIMEOUT_SECONDS)),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.min_ping_interval_without_data_ms", milliseconds(_SHORTEST_PING_SECONDS)),
     ]
 
 
@@ -119,6 +110,7 @@ def _handler(method: Method, metrics: RpcMetrics) -> "grpc.RpcMethodHandler[byte
 
 def _unary(answer: Answer, path: str, metrics: RpcMetrics) -> Answer:
     async def handle(request: bytes, context: Context) -> bytes:
+        opened(context)
         begun, code = metrics.begin(), "CANCELLED"  # what is left when neither an answer nor an error comes of it
         try:
             answered = await answer(request, context)
@@ -136,6 +128,7 @@ def _unary(answer: Answer, path: str, metrics: RpcMetrics) -> Answer:
 
 def _streaming(answer: AnswerStream, path: str, metrics: RpcMetrics) -> AnswerStream:
     async def handle(request: bytes, context: Context) -> AsyncIterator[bytes]:
+        opened(context)
         begun, code = metrics.begin(), "CANCELLED"
         try:
             async for part in answer(request, context):

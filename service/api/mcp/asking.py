@@ -48,11 +48,10 @@ class Asking:
         cache = way.servicer.cache
         answer = cache.peek(rpc, FLAVOUR, request)
         if answer is None:
-            self._admission.enter("mcp")
-            try:
+            with self._admission.place("mcp") as place:
+                if way.servicer.is_shared:
+                    place.take()
                 answer = await _computed(way, given)
-            finally:
-                self._admission.leave()
             cache.store(rpc, FLAVOUR, request, bytes(memoryview(answer)))
         parsed: dict[str, Any] = orjson.loads(answer)
         return parsed

@@ -1,11 +1,12 @@
 """The MCP door as the service mounts it: there where it is wanted and its library is installed, and cleanly gone in the end.
 
-The library takes a third of the service's own start to import, so nothing of it is imported before it is known to be wanted.
+The library takes a good part of the start to import (specs/decisions/0013), so nothing of it is imported before it is known to
+be wanted: at the start where TONNAGE_MCP is true, else when somebody asks for the first time.
 """
 
 import asyncio
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -86,19 +87,23 @@ def mcp_door(
         if mode == "true":
             raise ValueError(f"TONNAGE_MCP is true and the MCP library is not installed: {_INSTALL}")
         return McpDoor(_Absent(f"the MCP library is not installed: {_INSTALL}"))
-    from service.api.mcp.answers import Writer
-    from service.api.mcp.asking import Asking
-    from service.api.mcp.names import Names
-    from service.api.mcp.server import Server
-    from service.api.mcp.tools import Desk
 
-    source_ids = {source.title: source.id for source in catalogue.sources.values()}
-    desk = Desk(Asking(servicers, admission), Names(catalogue), Writer(source_ids))
-    server = Server(desk, telemetry, version)
-    server.streamable_http_app(
-        stateless_http=True, json_response=True, host="", max_request_body_size=min(_MAX_BODY_BYTES, max_request_bytes)
-    )
-    sessions = Sessions(server.session_manager)
+    def made() -> "StreamableHTTPSessionManager":
+        from service.api.mcp.answers import Writer
+        from service.api.mcp.asking import Asking
+        from service.api.mcp.names import Names
+        from service.api.mcp.server import Server
+        from service.api.mcp.tools import Desk
+
+        source_ids = {source.title: source.id for source in catalogue.sources.values()}
+        server = Server(Desk(Asking(servicers, admission), Names(catalogue), Writer(source_ids)), telemetry, version)
+        limit = min(_MAX_BODY_BYTES, max_request_bytes)
+        server.streamable_http_app(stateless_http=True, json_response=True, host="", max_request_body_size=limit)
+        return server.session_manager
+
+    sessions = Sessions(made)
+    if mode == "true":
+        sessions.make()
     return McpDoor(Guard(sessions, telemetry.route("POST", PATH), hosts=hosts, token=token), sessions)
 
 
@@ -116,27 +121,47 @@ class Sessions:
     """The library's session manager, from the first request to ``close``, in a task of its own.
 
     Its scopes must be left by the task that entered them, and the one that opens the service need not be the one that ends it.
+
+    Args:
+        make: makes the manager, in a second or so.
     """
 
-    def __init__(self, manager: "StreamableHTTPSessionManager") -> None:
-        self._manager = manager
-        self._started, self._stop = asyncio.Event(), asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+    def __init__(self, make: Callable[[], "StreamableHTTPSessionManager"]) -> None:
+        self._make = make
+        self._manager: StreamableHTTPSessionManager | None = None
+        self._started: asyncio.Task[StreamableHTTPSessionManager] | None = None
+        self._stop = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    def make(self) -> None:
+        """Makes the manager now rather than for the first request."""
+        self._manager = self._make()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
-        if not self._started.is_set():
-            self._task = self._task or asyncio.create_task(self._run(), name="mcp-sessions")
-            await self._started.wait()
-        await self._manager.handle_request(scope, receive, send)
+        if self._started is None:
+            self._started = asyncio.create_task(self._start(), name="mcp-start")
+        manager = await asyncio.shield(self._started)  # whoever asked first may go away, and others wait for the same
+        await manager.handle_request(scope, receive, send)
 
     async def close(self) -> None:
         """Ends the manager. Idempotent."""
         self._stop.set()
-        if self._task is not None:
-            await self._task
+        if self._started is not None:
+            await asyncio.wait([self._started])
+        if self._running is not None:
+            await self._running
 
-    async def _run(self) -> None:
-        async with self._manager.run():
-            self._started.set()
+    async def _start(self) -> "StreamableHTTPSessionManager":
+        manager = self._manager
+        if manager is None:  # on a thread: others are answered meanwhile
+            manager = await asyncio.to_thread(self._make)
+        is_open = asyncio.Event()
+        self._running = asyncio.create_task(self._run(manager, is_open), name="mcp-sessions")
+        await is_open.wait()
+        return manager
+
+    async def _run(self, manager: "StreamableHTTPSessionManager", is_open: asyncio.Event) -> None:
+        async with manager.run():
+            is_open.set()
             await self._stop.wait()

@@ -308,8 +308,12 @@ def _said(each: dict[str, Any]) -> str:
     estimate = each.get("output_tokens_per_second_per_device")
     if estimate is not None:
         text += f", estimated {spread(estimate, 'tokens/s')}"
-    if each.get("cost_per_million_output_tokens") is not None:
-        text += f", {number(each['cost_per_million_output_tokens'])} {each['currency']} per million output tokens"
+    cost = each.get("estimated_cost_per_million_output_tokens")
+    if cost is not None:
+        text += f", {spread(cost, each['currency'])} per million output tokens"
+    elif each.get("bound_cost_per_million_output_tokens") is not None:
+        least = number(each["bound_cost_per_million_output_tokens"])
+        text += f", at least {least} {each['currency']} per million output tokens (bound)"
     return text if each.get("fits") is not False else f"{text}; it does not fit"
 
 
@@ -317,6 +321,7 @@ def _row(each: dict[str, Any]) -> dict[str, Any]:
     row = {name: each.get(name) for name in _COMPARED_FIGURES}
     for name in ("output_tokens_per_second_per_device", "tpot_seconds", "ttft_seconds"):
         row |= {f"estimate_{at}_{name}": value for at, value in (each.get(name) or {}).items() if at == "p50"}
+    row["estimate_p50_cost_per_million_output_tokens"] = (each.get("estimated_cost_per_million_output_tokens") or {}).get("p50")
     return {name: value for name, value in row.items() if value is not None}
 
 
@@ -329,6 +334,6 @@ _COMPARED_FIGURES = (
     "decode_tokens_per_second_per_device",
     "fits",
     "cost_per_device_hour",
-    "cost_per_million_output_tokens",
+    "bound_cost_per_million_output_tokens",
     "currency",
 )

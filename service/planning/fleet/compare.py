@@ -5,11 +5,13 @@ from typing import Final
 
 from service.catalogue.lookup import UnknownName
 from service.catalogue.lookup import accelerator as find_accelerator
-from service.formulas.cost import cost_per_million_tokens, energy_joules_per_token
+from service.planning.decode import bound_figures
 from service.planning.decode_step import Load, decode_bound
 from service.planning.device import Device
 from service.planning.errors import InvalidRequest, NotFound, Unanswerable, Violation
+from service.planning.explain import Apply, Recorder, plainly
 from service.planning.fleet.costing import DEFAULT_CURRENCY
+from service.planning.fleet.figures import device_power_figures, price_figure
 from service.planning.fleet.generations import dense_peaks, generation_step
 from service.planning.fleet.requests import CompareAcceleratorsRequest
 from service.planning.fleet.results import (
@@ -17,10 +19,13 @@ from service.planning.fleet.results import (
     ComparedAccelerator,
     GenerationStep,
 )
+from service.planning.fleet.token_prices import token_prices
 from service.planning.money import PriceTerm, is_currency
 from service.planning.price_choice import NoPrice, Quote
 from service.planning.prices import PriceBook
+from service.planning.purchase import Power
 from service.planning.requests import AcceleratorSpec, EngineSpec
+from service.planning.results import Explanation, UsedFigure
 from service.planning.serving.estimate import ServingEstimator
 from service.planning.serving.prefill_bound import prefill_bound_seconds
 from service.planning.serving.requests import EstimateServingRequest, Workload
@@ -35,6 +40,7 @@ class _Bounds:
     decode_rate: float  # per device
     prefill_seconds: float
     prefill_rate: float  # per device
+    figures: tuple[UsedFigure, ...]
 
 
 def compare_accelerators(serving: ServingEstimator, request: CompareAcceleratorsRequest) -> CompareAcceleratorsResponse:
@@ -90,19 +96,22 @@ def _compared(
     book: PriceBook,
     currency: str,
 ) -> ComparedAccelerator:
+    recorder = Recorder() if request.explain else None
+    apply: Apply = recorder or plainly
     notes: list[str] = list(device.notes)
-    bounds = _bounds(serving, request, name, notes)
+    bounds = _bounds(serving, request, name, notes, apply)
     answer = _estimate(serving, request, name, notes) if bounds else None
     estimate = answer.estimate if answer else None
-    rate = estimate.output_tokens_per_second_per_device.p50 if estimate else bounds.decode_rate if bounds else None
-    if answer is not None and answer.fits is False:
-        rate = None  # what cannot run has no cost
-    quote = _quote(request, name, book, currency, notes)
+    if recorder and answer and answer.explanation:
+        recorder.adopt(answer.explanation)
+    quote = _quote(request, name, book, currency, notes, apply)
     entry = serving.resolver.catalogue.accelerators[name]
     watts = entry.max_power.value if entry.max_power else None
     per_hour = quote.amount_per_device_hour if quote else None
-    cost = cost_per_million_tokens(cost_per_hour=per_hour, tokens_per_second=rate) if per_hour and rate else None
-    joules = energy_joules_per_token(watts=watts, tokens_per_second=rate) * 1e6 if watts and rate else None
+    runs = answer is None or answer.fits is not False  # what cannot run has no cost
+    at_most = bounds.decode_rate if bounds and runs else None
+    will_be = estimate.output_tokens_per_second_per_device if estimate and runs else None
+    costs = token_prices(per_hour, watts, at_most, will_be, apply)
     return ComparedAccelerator(
         accelerator=name,
         counted_unit=entry.counted_unit,
@@ -119,16 +128,31 @@ def _compared(
         tpot_seconds=estimate.tpot_seconds if estimate else None,
         ttft_seconds=estimate.ttft_seconds if estimate else None,
         cost_per_device_hour=per_hour,
-        cost_per_million_output_tokens=cost,
-        joules_per_million_output_tokens=joules,
-        costs_rest_on_bound=estimate is None and rate is not None,
+        bound_cost_per_million_output_tokens=costs.bound_cost,
+        bound_joules_per_million_output_tokens=costs.bound_joules,
+        estimated_cost_per_million_output_tokens=costs.estimated_cost,
+        estimated_joules_per_million_output_tokens=costs.estimated_joules,
         currency=quote.currency if quote else "",
         price=quote.price if quote else None,
         notes=tuple(dict.fromkeys(notes)),
+        explanation=_explanation(recorder, serving, name, device, bounds, quote) if recorder else None,
     )
 
 
-def _bounds(serving: ServingEstimator, request: CompareAcceleratorsRequest, name: str, notes: list[str]) -> _Bounds | None:
+def _explanation(
+    recorder: Recorder, serving: ServingEstimator, name: str, device: Device, bounds: _Bounds | None, quote: Quote | None
+) -> Explanation:
+    """What was noted, with the figures of the device, its power and its price."""
+    figures = list(bounds.figures if bounds else device.speed_and_memory_figures)
+    figures += device_power_figures(serving.resolver.catalogue, name, Power())
+    if quote:
+        figures.append(price_figure(quote.price))
+    return recorder.explanation(figures)
+
+
+def _bounds(
+    serving: ServingEstimator, request: CompareAcceleratorsRequest, name: str, notes: list[str], apply: Apply
+) -> _Bounds | None:
     """Shortest decode step and prefill; None, with a note, where a figure of the accelerator is missing."""
     try:
         split, plan = serving.resolver.plan(request.model, AcceleratorSpec(name), request.precision, request.parallelism)
@@ -136,10 +160,10 @@ def _bounds(serving: ServingEstimator, request: CompareAcceleratorsRequest, name
         notes.append(f"no bounds: {refusal.missing}; {refusal.remedy}")
         return None
     context = round(request.input_tokens + request.output_tokens / 2)
-    step = decode_bound(plan, Load.of(plan.footprint, request.concurrency), context)
-    prompt = prefill_bound_seconds(split, plan, request.input_tokens)
-    devices = plan.footprint.shape.num_devices
-    return _Bounds(step.step_seconds, step.tokens_per_second_per_device, prompt, request.input_tokens / prompt / devices)
+    step = decode_bound(plan, Load.of(plan.footprint, request.concurrency), context, apply)
+    prompt = prefill_bound_seconds(split, plan, request.input_tokens, apply)
+    each = request.input_tokens / prompt / plan.footprint.shape.num_devices
+    return _Bounds(step.step_seconds, step.tokens_per_second_per_device, prompt, each, bound_figures(plan))
 
 
 def _estimate(
@@ -152,6 +176,7 @@ def _estimate(
         workload=Workload(request.input_tokens, request.output_tokens, concurrency=float(request.concurrency)),
         parallelism=request.parallelism,
         precision=request.precision,
+        explain=request.explain,
     )
     try:
         answer = serving.estimate_serving(asked)
@@ -165,10 +190,12 @@ def _estimate(
     return answer
 
 
-def _quote(request: CompareAcceleratorsRequest, name: str, book: PriceBook, currency: str, notes: list[str]) -> Quote | None:
+def _quote(
+    request: CompareAcceleratorsRequest, name: str, book: PriceBook, currency: str, notes: list[str], apply: Apply
+) -> Quote | None:
     term = request.term or PriceTerm.ON_DEMAND
     try:
-        quote = book.device_price(name, term=term, region=request.region, currency=currency)
+        quote = book.device_price(name, term=term, region=request.region, currency=currency, apply=apply)
     except InvalidRequest as refusal:
         if request.price_list is not None:
             raise

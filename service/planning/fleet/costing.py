@@ -5,15 +5,19 @@ from dataclasses import dataclass, field
 from service.catalogue.entries import Catalogue
 from service.catalogue.lookup import UnknownName
 from service.catalogue.lookup import node_type as find_node_type
-from service.formulas.cost import cost_per_year, facility_watts_per_node
+from service.formulas.cost import converted_amount, cost_per_year, facility_watts_per_node
+from service.formulas.fleet import fleet_cost_per_hour
 from service.planning.errors import InvalidRequest, NotFound, Unanswerable, Violation
+from service.planning.explain import Apply, plainly
 from service.planning.fleet.candidates import Hardware
+from service.planning.fleet.figures import device_power_figures, node_power_figures, price_figure, purchase_figure
 from service.planning.fleet.requests import PlanFleetRequest
 from service.planning.fleet.results import FleetCost
 from service.planning.money import CostSplit, Price, PriceTerm, is_currency
 from service.planning.price_choice import NoPrice, Quote
 from service.planning.prices import PriceBook
 from service.planning.purchase import DEFAULT_POWER_USAGE_EFFECTIVENESS, Power, PurchaseModel, node_power, owned_cost
+from service.planning.results import UsedFigure
 from service.planning.token_costs import TokenRates, token_costs
 
 DEFAULT_CURRENCY = "USD"
@@ -74,23 +78,42 @@ class Costing:
             self._costs[hardware.name] = self._bought_cost(hardware) or self._rented_cost(hardware)
         return self._costs[hardware.name]
 
-    def _bought_cost(self, hardware: Hardware) -> UnitCost | None:
+    def explain_unit(self, hardware: Hardware, apply: Apply) -> list[UsedFigure]:
+        """Applies the formulas of a unit's cost and power once more, noted, and gives the figures that they rest on."""
+        cost = self._bought_cost(hardware, apply) or self._rented_cost(hardware, apply)
+        figures = [price_figure(cost.price)] if isinstance(cost, UnitCost) and cost.price else []
+        if hardware.by_device:
+            self._device_power(hardware, apply)
+            return [*figures, *device_power_figures(self.catalogue, hardware.accelerator, self.request.power or Power())]
+        bought = self._bought.get(hardware.node_type)
+        if bought is None:
+            self._node_power(hardware, apply)
+        else:  # its cost has noted the power
+            figures.append(purchase_figure(bought[1]))
+        power = bought[1].power if bought else self.request.power or Power()
+        return [*figures, *node_power_figures(self.catalogue, hardware.node_type, power)]
+
+    def _bought_cost(self, hardware: Hardware, apply: Apply = plainly) -> UnitCost | None:
         if hardware.node_type not in self._bought:
             return None
         at, purchase = self._bought[hardware.node_type]
-        owned = owned_cost(self.catalogue, purchase, field=f"purchases[{at}]")
+        owned = owned_cost(self.catalogue, purchase, apply, field=f"purchases[{at}]")
         rate = self.book.exchange.rate(owned.currency, self.currency)
-        amount = self.book.exchange.converted(owned.cost_per_node_hour, owned.currency, self.currency)
+        amount = owned.cost_per_node_hour
+        if rate is not None:
+            amount = apply(converted_amount, amount=amount, exchange_rate=rate.rate)
         notes = (f"bought, at {purchase.purchase_price:g} {purchase.currency} a node", *owned.notes)
         return UnitCost(amount, None, owned.date, rate.date if rate else "", notes)
 
-    def _rented_cost(self, hardware: Hardware) -> UnitCost | NoPrice:
+    def _rented_cost(self, hardware: Hardware, apply: Apply = plainly) -> UnitCost | NoPrice:
         term, region = self.request.term or PriceTerm.ON_DEMAND, self.request.region
         try:
             if hardware.by_device:
-                quote = self.book.device_price(hardware.accelerator, term=term, region=region, currency=self.currency)
+                name = hardware.accelerator
+                quote = self.book.device_price(name, term=term, region=region, currency=self.currency, apply=apply)
             else:
-                quote = self.book.node_price(hardware.node_type, term=term, region=region, currency=self.currency)
+                name = hardware.node_type
+                quote = self.book.node_price(name, term=term, region=region, currency=self.currency, apply=apply)
         except InvalidRequest as refusal:
             if self.request.price_list is not None:
                 raise
@@ -109,17 +132,17 @@ class Costing:
             self._powers[hardware.name] = self._device_power(hardware) if hardware.by_device else self._node_power(hardware)
         return self._powers[hardware.name]
 
-    def _node_power(self, hardware: Hardware) -> UnitPower | None:
+    def _node_power(self, hardware: Hardware, apply: Apply = plainly) -> UnitPower | None:
         bought = self._bought.get(hardware.node_type)
         power = bought[1].power if bought else self.request.power or Power()
         where = f"purchases[{bought[0]}].power" if bought else "power"
         try:
-            drawn = node_power(self.catalogue, hardware.node_type, power, field=where)
+            drawn = node_power(self.catalogue, hardware.node_type, power, apply, field=where)
         except Unanswerable:
             return None
         return UnitPower(drawn.watts_per_node, drawn.facility_watts_per_node)
 
-    def _device_power(self, hardware: Hardware) -> UnitPower | None:
+    def _device_power(self, hardware: Hardware, apply: Apply = plainly) -> UnitPower | None:
         most = self.catalogue.accelerators[hardware.accelerator].max_power
         power = self.request.power or Power()
         if power.watts_per_node is not None:
@@ -128,20 +151,22 @@ class Costing:
             watts = most.value
         else:
             return None
-        facility = facility_watts_per_node(
+        facility = apply(
+            facility_watts_per_node,
             watts_per_node=watts,
             power_utilization_ratio=power.power_utilization_ratio or 1.0,
             power_usage_effectiveness=power.power_usage_effectiveness or DEFAULT_POWER_USAGE_EFFECTIVENESS,
         )
         return UnitPower(watts, facility)
 
-    def fleet_cost(self, unit: UnitCost, num_units: int, rates: TokenRates) -> FleetCost:
+    def fleet_cost(self, unit: UnitCost, num_units: int, rates: TokenRates, apply: Apply = plainly) -> FleetCost:
         """What so many units cost, and a token of what they carry."""
-        per_hour = unit.per_hour * num_units
-        tokens = token_costs(per_hour, rates, self.request.cost_split or CostSplit.BY_TIME)
+        per_hour = apply(fleet_cost_per_hour, cost_per_unit_hour=unit.per_hour, num_units=float(num_units))
+        yearly = apply(cost_per_year, cost_per_hour=per_hour)
+        tokens = token_costs(per_hour, rates, self.request.cost_split or CostSplit.BY_TIME, apply)
         return FleetCost(
             cost_per_hour=per_hour,
-            cost_per_year=cost_per_year(cost_per_hour=per_hour),
+            cost_per_year=yearly,
             input_cost_per_million_tokens=tokens.input_cost_per_million_tokens,
             output_cost_per_million_tokens=tokens.output_cost_per_million_tokens,
             currency=self.currency,

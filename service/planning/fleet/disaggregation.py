@@ -65,7 +65,7 @@ def _with(curve: Curve, shape: Parallelism, transfer: float | None) -> Way | Mis
     prompts = _prompts(curve, transfer)
     if isinstance(prompts, Miss):
         return prompts
-    first = Pool(PoolRole.PREFILL, curve.mix, shape, prompts.rate, prompts.limit, None, prompts.ttft_seconds)
+    first = Pool(PoolRole.PREFILL, curve.mix, shape, prompts.rate, prompts.limit, None, prompts.ttft_seconds, curve)
     mix = curve.mix.decoding
     if mix is None:  # the prompt yields the only token
         return Way((first,), True, True)

@@ -1,7 +1,7 @@
 """Every option of one request tried: the ways that carry the demand, the near misses, and an excuse for each of the others."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +10,7 @@ from service.planning.fleet.candidates import Hardware, engines, hardware, refus
 from service.planning.fleet.curve import Curve, mean_context, replica_curve
 from service.planning.fleet.demand import HIGH, Mix
 from service.planning.fleet.disaggregation import disaggregated
+from service.planning.fleet.over_nodes import Misfit, misfit_text, wider_replica
 from service.planning.fleet.pools import Way, aggregated, apart, num_units
 from service.planning.fleet.requests import Certainty, PlanFleetRequest
 from service.planning.fleet.results import ExcuseReason, FleetExcuse, FleetLimit
@@ -102,13 +103,12 @@ class Options:
     def _on(self, hardware: Hardware, engine: EngineSpec, legal: tuple[Parallelism, ...]) -> None:
         alone: dict[int, list[tuple[Parallelism, Capability]]] = {}
         deployed, is_familiar = None, False
-        for shape in legal:
-            self.check_time()
-            trial = self._trial(hardware.accelerator, engine, shape)
+        tried = list(self._each(hardware.accelerator, engine, legal))
+        if self._fits_no_node(hardware, engine, [trial for _, trial in tried]):
+            return
+        for shape, trial in tried:
             if trial.excuse is not None or trial.deployed is None:
                 self._excuse(hardware, engine, shape, trial)
-                if trial.excuse and trial.excuse[0] is ExcuseReason.NOT_CALIBRATED and trial.deployed is None:
-                    break
                 continue
             deployed, is_familiar = trial.deployed, trial.is_familiar
             self._one_pool(hardware, engine, shape, trial)
@@ -120,6 +120,52 @@ class Options:
             way = apart(alone, [Mix((kind,)) for kind in self.mix.kinds], lambda each: self._units(each, hardware))
             if way is not None:
                 self.found.append(Option(hardware, engine, way, deployed, is_familiar))
+
+    def _each(
+        self, accelerator: str, engine: EngineSpec, legal: tuple[Parallelism, ...]
+    ) -> Iterator[tuple[Parallelism, _Trial]]:
+        """The shapes with what they come to, up to one that says the same of all."""
+        for shape in legal:
+            self.check_time()
+            trial = self._trial(accelerator, engine, shape)
+            yield shape, trial
+            if trial.excuse and trial.excuse[0] is ExcuseReason.NOT_CALIBRATED and trial.deployed is None:
+                return
+
+    def _fits_no_node(self, hardware: Hardware, engine: EngineSpec, trials: list[_Trial]) -> bool:
+        """Whether no shape within a node holds the model. One excuse then stands for all of them."""
+        large = [each.deployed for each in trials if each.excuse and each.excuse[0] is ExcuseReason.DOES_NOT_FIT]
+        found = [each for each in large if each is not None]
+        if not found or len(large) < len(trials):
+            return False
+        request = self.request
+        nearest = min(found, key=lambda each: max(stage.weight_bytes for stage in each.split.footprint.stages))
+        sums = (sum(stage.weight_bytes for stage in each.split.footprint.stages) for each in found if _is_whole(each))
+        whole = min(sums, default=0.0)
+        most = request.max_tensor or hardware.devices_per_node
+        context = mean_context(self.mix)
+        ratio = request.memory_utilization_ratio
+        domain = self._devices_in_domain(hardware)
+        misfit = Misfit(request.model, hardware, engine, request.precision, nearest, domain, whole, context, ratio, most)
+        wider = wider_replica(self.serving, misfit)
+        self.excuses.append(
+            FleetExcuse(
+                hardware.node_type,
+                hardware.accelerator,
+                engine.name,
+                None,
+                False,
+                ExcuseReason.DOES_NOT_FIT,
+                misfit_text(misfit, wider),
+                fitting_parallelism=wider.shape if wider else None,
+                fitting_num_nodes=wider.num_nodes if wider else None,
+            )
+        )
+        return True
+
+    def _devices_in_domain(self, hardware: Hardware) -> int:
+        node = self.serving.resolver.catalogue.node_types.get(hardware.node_type)
+        return (node.num_devices_per_scale_up_domain if node else None) or hardware.devices_per_node
 
     def _units(self, way: Way, hardware: Hardware) -> int:
         headroom, redundant = self.request.headroom_ratio or 0.0, self.request.redundant_nodes or 0
@@ -196,6 +242,10 @@ class Options:
 
     def _note(self, *notes: str) -> None:
         self.assumptions += [note for note in notes if note not in self.assumptions]
+
+
+def _is_whole(deployed: Deployment) -> bool:
+    return deployed.split.footprint.shape.num_devices == 1
 
 
 def _missed(hardware: Hardware, engine: EngineSpec, shape: Parallelism, miss: Miss, *, is_disaggregated: bool) -> FleetExcuse:

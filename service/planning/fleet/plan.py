@@ -7,6 +7,7 @@ from typing import Final
 from service.planning.fleet.costing import Costing
 from service.planning.fleet.curve import Curve
 from service.planning.fleet.demand import DEFAULT_CONFIDENCE, HIGH, LOW, MID, Mix, asked, is_range, relaxed, weights
+from service.planning.fleet.explanation import Asked, explained
 from service.planning.fleet.options import NearMiss, Option, Options
 from service.planning.fleet.pareto import cost_front, pareto_front, points
 from service.planning.fleet.pools import aggregated
@@ -69,10 +70,12 @@ def plan_fleet(serving: ServingEstimator, request: PlanFleetRequest, stop: Stop 
     best, rejected = _best_of_each(fleets, ranking)
     front = points(_curves(search), costing)
     chosen = best[: request.max_plans or _DEFAULT_PLANS]
+    infeasible, nearest = (None, None) if fleets else _infeasible(search)
+    first = chosen[0] if chosen else nearest
     return PlanFleetResponse(
         plans=tuple(as_plan(fleet, costing, mix, search.headroom, search.redundant, at + 1) for at, fleet in enumerate(chosen)),
         least_regret=_least_regret(search, ranking) if is_range(mix) else None,
-        infeasible=None if fleets else _infeasible(search),
+        infeasible=infeasible,
         excuses=_excuses(search, best, rejected)[:_MOST_EXCUSES],
         pareto_front=pareto_front(front),
         cost_front=cost_front(front),
@@ -81,6 +84,9 @@ def plan_fleet(serving: ServingEstimator, request: PlanFleetRequest, stop: Stop 
         unread_prices=costing.book.unread,
         assumptions=_assumptions(search),
         catalogue_revision=serving.resolver.revision,
+        explanation=explained(first, costing, Asked(mix, search.headroom, search.redundant))
+        if request.explain and first
+        else None,
     )
 
 
@@ -125,7 +131,7 @@ def _least_regret(search: _Search, ranking: Ranking) -> LeastRegret | None:
     )
 
 
-def _infeasible(search: _Search) -> Infeasible:
+def _infeasible(search: _Search) -> tuple[Infeasible, Sized | None]:
     """What would have to give way, and the fleet that then carries the demand."""
     nearest = sorted(search.options.misses, key=lambda each: (each.miss.ratio, each.hardware.name, each.shape))
     for miss in nearest:
@@ -138,9 +144,9 @@ def _infeasible(search: _Search) -> Infeasible:
                 "so that it carries something too, it is met"
             )
             plan = as_plan(fleet, search.costing, search.mix, search.headroom, search.redundant, 0)
-            return Infeasible(text, ratio, plan, relaxed(search.mix.kinds[0].level, ratio))
+            return Infeasible(text, ratio, plan, relaxed(search.mix.kinds[0].level, ratio)), fleet
     text = "nothing that is allowed carries the demand at any service level: the excuses say why"
-    return Infeasible(text, 0.0, None, None)
+    return Infeasible(text, 0.0, None, None), None
 
 
 def _relaxed(search: _Search, near: NearMiss, ratio: float) -> Sized | None:

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from service.planning.fleet.candidates import Hardware
+from service.planning.fleet.curve import Curve
 from service.planning.fleet.demand import Mix
 from service.planning.fleet.results import FleetLimit, PoolRole
 from service.planning.fleet.sizing import Capability
@@ -40,6 +41,7 @@ class Pool:
     limit: FleetLimit
     capability: Capability | None  # None for prompts alone
     ttft_seconds: float | None = None  # with disaggregation: at the percentile, of prompts at their fullest
+    prompts: Curve | None = None  # with disaggregation: what computes the prompts
 
     def replicas(self, at: int, headroom: float) -> int:
         """Replicas that carry one of the three demands with its headroom."""
@@ -76,11 +78,16 @@ def num_nodes(devices_per_replica: Iterable[int], replicas: Iterable[int], devic
     both.
     """
     pairs = list(zip(devices_per_replica, replicas, strict=True))
-    sizes = sorted({size for size, _ in pairs})
-    nested = all(larger % smaller == 0 for smaller, larger in zip(sizes, [*sizes[1:], devices_per_node], strict=True))
-    if len(pairs) > 1 and nested and not redundant:
+    if share_nodes([size for size, _ in pairs], devices_per_node, redundant):
         return -(-sum(size * count for size, count in pairs) // devices_per_node)
     return sum(-(-count // (devices_per_node // size)) + redundant for size, count in pairs)
+
+
+def share_nodes(devices_per_replica: Sequence[int], devices_per_node: int, redundant: int) -> bool:
+    """Whether several pools share nodes."""
+    sizes = sorted(set(devices_per_replica))
+    nested = all(larger % smaller == 0 for smaller, larger in zip(sizes, [*sizes[1:], devices_per_node], strict=True))
+    return len(devices_per_replica) > 1 and nested and not redundant
 
 
 def num_units(way: Way, hardware: Hardware, at: int, headroom: float, redundant: int) -> Units:

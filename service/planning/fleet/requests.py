@@ -83,6 +83,7 @@ class PlanFleetRequest:
     unserved_cost_ratio: float | None = None
     max_plans: int | None = None
     memory_utilization_ratio: float | None = None
+    explain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +102,4 @@ class CompareAcceleratorsRequest:
     term: PriceTerm | None = None
     region: str = ""
     currency: str = ""
+    explain: bool = False

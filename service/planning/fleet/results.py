@@ -6,6 +6,7 @@ from enum import StrEnum
 from service.planning.fleet.requests import ServiceLevel
 from service.planning.money import Price, UnreadPrice
 from service.planning.requests import Parallelism
+from service.planning.results import Explanation
 from service.planning.serving.results import EstimateBasis, Interval
 
 
@@ -135,6 +136,8 @@ class FleetExcuse:
     limit: FleetLimit | None = None
     at_least_seconds: float | None = None
     allowed_seconds: float | None = None
+    fitting_parallelism: Parallelism | None = None
+    fitting_num_nodes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,7 @@ class PlanFleetResponse:
     unread_prices: tuple[UnreadPrice, ...]
     assumptions: tuple[str, ...]
     catalogue_revision: str
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +211,14 @@ class ComparedAccelerator:
     tpot_seconds: Interval | None
     ttft_seconds: Interval | None
     cost_per_device_hour: float | None
-    cost_per_million_output_tokens: float | None
-    joules_per_million_output_tokens: float | None
-    costs_rest_on_bound: bool
+    bound_cost_per_million_output_tokens: float | None
+    bound_joules_per_million_output_tokens: float | None
+    estimated_cost_per_million_output_tokens: Interval | None
     currency: str
     price: Price | None
     notes: tuple[str, ...]
+    estimated_joules_per_million_output_tokens: Interval | None
+    explanation: Explanation | None
 
 
 @dataclass(frozen=True, slots=True)

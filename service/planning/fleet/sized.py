@@ -48,7 +48,7 @@ def as_plan(fleet: Sized, costing: Costing, mix: Mix, headroom: float, redundant
     fullest = max(pools, key=lambda pool: pool.utilization_ratio)
     units = fleet.devices if hardware.by_device else fleet.nodes
     power, cost = costing.unit_power(hardware), costing.unit_cost(hardware)
-    rates = _rates(way.pools, mix, fleet.at)
+    rates = token_rates(way.pools, mix, fleet.at)
     facility = fleet.facility_watts
     return FleetPlan(
         rank=rank,
@@ -98,7 +98,7 @@ def _pool(pool: Pool, count: int, at: int) -> FleetPool:
     )
 
 
-def _rates(pools: tuple[Pool, ...], mix: Mix, at: int) -> TokenRates:
+def token_rates(pools: tuple[Pool, ...], mix: Mix, at: int) -> TokenRates:
     """Tokens per second under the demand, and the device seconds that prompts and answers take of it."""
     prefill = decode = 0.0
     for pool in pools:

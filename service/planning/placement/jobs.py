@@ -42,12 +42,18 @@ def _faults(job: requests.PlacementJob, field: str) -> Iterator[Violation]:
     if job.device_resource and "/" not in job.device_resource:
         remedy = "write it with its domain, like nvidia.com/gpu"
         yield Violation(f"{field}.device_resource", "an extended resource has a domain", remedy)
-    for place, each in enumerate(job.tolerations):
+    yield from toleration_faults(job.tolerations, f"{field}.")
+
+
+def toleration_faults(tolerations: Iterable[requests.PodToleration], field: str) -> Iterator[Violation]:
+    """What is wrong with tolerations; ``field`` leads to the list."""
+    for place, each in enumerate(tolerations):
+        at = f"{field}tolerations[{place}]"
         if each.operator and each.operator not in _OPERATORS:
-            yield Violation(f"{field}.tolerations[{place}].operator", f"{each.operator!r} is none of {', '.join(_OPERATORS)}")
+            yield Violation(f"{at}.operator", f"{each.operator!r} is none of {', '.join(_OPERATORS)}")
         elif not each.key and each.operator != "Exists":
             remedy = "name a key, or give operator Exists to pass every taint"
-            yield Violation(f"{field}.tolerations[{place}].key", "without a key there is nothing to be equal to", remedy)
+            yield Violation(f"{at}.key", "without a key there is nothing to be equal to", remedy)
 
 
 def _job(job: requests.PlacementJob, device_resource: str) -> Job:

@@ -79,11 +79,22 @@ def asked_places(
     split: SplitModel, plan: DecodePlan, spec: EngineSpec, asked: float | None, mean_tokens: float
 ) -> tuple[Places, str]:
     """Places by the request's share of the memory, the engine flag's or the default, and the sentence on what was taken."""
-    flags = (asked, spec.gpu_memory_utilization, spec.mem_fraction_static, spec.free_gpu_memory_fraction)
-    ratio = next((flag for flag in flags if flag is not None), None)
+    ratio = _asked_ratio(spec, asked)
     if ratio is None:
         return default_places(split, plan, spec, mean_tokens)
     return places(split, plan, spec, ratio, mean_tokens), _taken(ratio)
+
+
+def most_for_weights(plan: DecodePlan, spec: EngineSpec, asked: float | None) -> float | None:
+    """Bytes of a device that weights and caches may take at the very most; None where its memory is not known."""
+    memory = plan.device.framework_visible_memory_bytes or plan.device.usable_memory_bytes
+    ratio = _asked_ratio(spec, asked)
+    return None if memory is None else memory * (TIGHT_RATIO if ratio is None else ratio) - RESERVED_BYTES
+
+
+def _asked_ratio(spec: EngineSpec, asked: float | None) -> float | None:
+    flags = (asked, spec.gpu_memory_utilization, spec.mem_fraction_static, spec.free_gpu_memory_fraction)
+    return next((flag for flag in flags if flag is not None), None)
 
 
 def _taken(ratio: float) -> str:

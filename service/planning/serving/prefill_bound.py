@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 
 from service.architectures.architecture import Role
+from service.formulas.roofline import memory_seconds
+from service.formulas.roofline import prefill_bound_seconds as longer_of_both
 from service.planning.decode_step import DecodePlan
+from service.planning.explain import Apply, plainly
 from service.planning.pick import FLOATS, Pick
 from service.planning.resolve import SplitModel
 from service.planning.serving.step import pairs_seconds
@@ -28,7 +31,8 @@ class PrefillBound:
 
     def seconds(self, work: ServingWork, new_tokens: float, cached_tokens: float, pick: Pick = FLOATS) -> float:
         """Seconds of one prompt, collectives left out."""
-        return pick.larger(self.arithmetic_seconds(work, new_tokens, cached_tokens, pick), self.weights_seconds)
+        arithmetic = self.arithmetic_seconds(work, new_tokens, cached_tokens, pick)
+        return longer_of_both(prompt_compute_seconds=arithmetic, weights_seconds=self.weights_seconds, maximum=pick.larger)
 
 
 def prefill_bound(split: SplitModel, plan: DecodePlan, work: ServingWork) -> PrefillBound:
@@ -43,10 +47,16 @@ def prefill_bound(split: SplitModel, plan: DecodePlan, work: ServingWork) -> Pre
     )
 
 
-def prefill_bound_seconds(split: SplitModel, plan: DecodePlan, input_tokens: int) -> float:
+def prefill_bound_seconds(split: SplitModel, plan: DecodePlan, input_tokens: int, apply: Apply = plainly) -> float:
     """Seconds of one prompt on all devices of a replica."""
     work = serving_work(split, plan)
-    return prefill_bound(split, plan, work).seconds(work, input_tokens, 0.0)
+    weights = apply(
+        memory_seconds,
+        bytes_per_device=plan.weight_bytes_read_per_device,
+        memory_bandwidth_bytes_per_second=plan.bandwidth,
+    )
+    arithmetic = prefill_bound(split, plan, work).arithmetic_seconds(work, input_tokens, 0.0)
+    return apply(longer_of_both, prompt_compute_seconds=arithmetic, weights_seconds=weights)
 
 
 def _head_seconds(split: SplitModel, plan: DecodePlan) -> float:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from service.planning.columns import Choices, Flags, Floats, Places
+from service.planning.listing import Source
 from service.planning.results import Limit
 from service.planning.sweep.requests import Kind, RequestLength
 
@@ -42,6 +43,7 @@ class SweepStart:
     num_points: float
     assumptions: tuple[str, ...]
     catalogue_revision: str
+    sources: tuple[Source, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,13 @@ from service.planning.sweep.results import (
     SweepEnd,
     SweepStart,
 )
+from service.planning.sweep.sources import sources_of
 
-#: Points of a chunk. Its columns stay in the cache of a core, and no step of making or sending it takes so long that small
-#: requests beside it would notice.
-CHUNK_POINTS: Final = 4_096
+#: Points of a chunk. Its columns stay in the cache of a core, no step of making or sending it takes so long that small requests
+#: beside it would notice, and what a chunk costs whatever its size is little beside a copy of it (decision 0011).
+CHUNK_POINTS: Final = 8_192
 #: Plans of no more points are computed together, as many as fill a chunk: a call of NumPy costs as much as some hundred points.
-JOINED_POINTS: Final = CHUNK_POINTS // 8
+JOINED_POINTS: Final = CHUNK_POINTS // 16
 #: Entries on what was skipped that make a chunk of their own.
 CHUNK_SKIPPED: Final = 1_024
 #: A chunk is sent after so long even where it is not full: whoever waits sees progress, and a stop is noticed.
@@ -188,6 +189,7 @@ class _Sweep:
             num_points=float(made.num_points),
             assumptions=tuple(self._assumptions()),
             catalogue_revision=resolver.revision,
+            sources=sources_of(resolver, asked),
         )
 
     def _assumptions(self) -> Iterator[str]:

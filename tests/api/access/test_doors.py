@@ -65,6 +65,12 @@ def test_rest_asks_for_a_key_and_tells_what_it_may(guarded: RunningService) -> N
             assert 200 == http.get(path).status_code
 
 
+def test_the_explorer_page_loads_without_a_key_and_asks_for_one(guarded: RunningService) -> None:
+    with httpx.Client(base_url=guarded.http) as http:
+        assert (200, 200) == (http.get("/").status_code, http.get("/explorer/main.js").status_code)
+        assert b'name="key"' in http.get("/").content
+
+
 def test_grpc_asks_for_a_key_and_tells_what_it_may(guarded: RunningService) -> None:
     with Client(guarded.grpc) as client:
         with pytest.raises(TonnageError, match="no credentials"):

@@ -26,7 +26,8 @@ LONG = {"nodes": "3x8", "jobs": "1000 jobs of 4"}
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[RunningService]:
-    with running_service(TONNAGE_MCP_TOKEN=TOKEN, TONNAGE_MCP_ALLOWED_HOSTS="tonnage.example,[::1]:9000") as running:
+    hosts = "tonnage.example,[::1]:9000"
+    with running_service(TONNAGE_MCP="true", TONNAGE_MCP_TOKEN=TOKEN, TONNAGE_MCP_ALLOWED_HOSTS=hosts) as running:
         yield running
 
 
@@ -153,7 +154,7 @@ async def test_many_callers_at_once_get_what_they_would_get_alone(service: Runni
 
 
 async def test_more_than_the_service_takes_is_told_to_come_back() -> None:
-    with running_service(TONNAGE_MAX_CONCURRENT_REQUESTS="1") as running:
+    with running_service(TONNAGE_MCP="true", TONNAGE_MAX_CONCURRENT_REQUESTS="1") as running:
         async with Client(f"{running.http}/mcp") as client:
             asked = [LONG | {"nodes": f"{number}x8"} for number in range(3, 9)]
             replies = await asyncio.gather(*(reply_of(client, "place_jobs", each) for each in asked))

@@ -7,10 +7,13 @@ import click
 from tonnage.cli.accelerators import accelerators
 from tonnage.cli.claim import claim
 from tonnage.cli.compare import compare
+from tonnage.cli.completion import completion
+from tonnage.cli.connection import LOCAL
 from tonnage.cli.decode import decode
 from tonnage.cli.exits import EPILOGUE, Exit
 from tonnage.cli.explain_log import explain_log
 from tonnage.cli.fit import fit
+from tonnage.cli.fit_cluster import fit_cluster
 from tonnage.cli.fusion import fusion
 from tonnage.cli.kv import kv
 from tonnage.cli.memory_access import memory_access
@@ -22,15 +25,31 @@ from tonnage.cli.place import place
 from tonnage.cli.plan import plan
 from tonnage.cli.prices import prices
 from tonnage.cli.quote import quote
+from tonnage.cli.serve import serve
 from tonnage.cli.serving import serving
 from tonnage.cli.sweep import sweep
+from tonnage.tabular.forms import version
 
 _INTERRUPTED = 130
 
 
-@click.group(epilog=EPILOGUE, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-def tonnage() -> None:
+class _Commands(click.Group):
+    """The commands; interrupted by Ctrl-C, with the code that shells expect of that."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise SystemExit(_INTERRUPTED) from None
+
+
+@click.group(cls=_Commands, epilog=EPILOGUE, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--local", is_flag=True, help="As --local of each command: ask a service started for this call alone.")
+@click.version_option(version(), prog_name="tonnage", message="%(prog)s %(version)s")
+@click.pass_context
+def tonnage(context: click.Context, local: bool) -> None:
     """How much can this hardware carry? Sizes decode throughput, KV memory, node fit and MFU."""
+    context.meta[LOCAL] = local
 
 
 for _command in (
@@ -53,6 +72,9 @@ for _command in (
     fusion,
     sweep,
     place,
+    fit_cluster,
+    serve,
+    completion,
 ):
     tonnage.add_command(_command)
 

@@ -7,7 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tonnage import methods
 from tonnage.cli import layout, options
+from tonnage.cli.request_file import Question
 from tonnage.cli.session import Session
 from tonnage.v1.claim_service_pb2 import AuditClaimResponse, AuditedClaim
 
@@ -20,18 +22,20 @@ _STYLES = {
 
 
 @click.command(
+    cls=Question,
     epilog=options.examples(
         'tonnage claim "H100: 1,979 TFLOPS BF16"',
         'tonnage claim "GB200 NVL72 1.4 EFLOPS" "N4P: +11 %"',
         "tonnage claim - < brochure.txt",
-    )
+    ),
 )
 @click.argument("claims", nargs=-1, required=True, metavar="CLAIM...")
 @options.with_session
 def claim(claims: tuple[str, ...], session: Session) -> None:
     """Hold vendor figures against the catalogue: basis, like-for-like figure, verdict. "-" reads standard input."""
     text = sys.stdin.read() if claims == ("-",) else "\n".join(claims)
-    session.show(session.ask(lambda client: client.audit_claim(text=text)), _draw)
+    request = session.request(methods.AUDIT_CLAIM, text=text or None)
+    session.show(session.ask(lambda client: client.audit_claim(request)), _draw)
 
 
 def _draw(console: Console, answer: AuditClaimResponse) -> None:

@@ -6,20 +6,21 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tonnage.cli import layout, options
+from tonnage import methods
+from tonnage.cli import layout, options, titles
 from tonnage.cli.engine_options import engine_spec
 from tonnage.cli.quantities import byte_count, count, duration, rate, significant
+from tonnage.cli.request_file import Question
 from tonnage.cli.session import Session
-from tonnage.client import Client
-from tonnage.fleet_requests import compare_accelerators
-from tonnage.v1.fleet_service_pb2 import CompareAcceleratorsRequest, CompareAcceleratorsResponse, ComparedAccelerator
+from tonnage.v1.fleet_service_pb2 import CompareAcceleratorsResponse, ComparedAccelerator
 
 
 @click.command(
+    cls=Question,
     epilog=options.examples(
         "tonnage compare llama-3.1-8b h100-sxm h200-sxm b200 --concurrency 32",
         "tonnage compare llama-3.1-8b v100-sxm2-32 gb300 --compute fp16",
-    )
+    ),
 )
 @click.argument("model", metavar="MODEL")
 @click.argument("accelerators", nargs=-1, required=True, metavar="ACCELERATOR ACCELERATOR…")
@@ -32,9 +33,10 @@ from tonnage.v1.fleet_service_pb2 import CompareAcceleratorsRequest, CompareAcce
 @click.option("--term", type=click.Choice(["on-demand", "spot", "one-year", "three-years"]), help="[default: on-demand]")
 @click.option("--region", metavar="NAME", help="Region of the prices.")
 @click.option("--currency", metavar="CODE", help="[default: USD]")
+@options.explain
 @options.with_tabular_session
 def compare(
-    model: str,
+    model: str | None,
     accelerators: tuple[str, ...],
     engine: str | None,
     split: options.Split,
@@ -46,20 +48,21 @@ def compare(
     name, _, version = (engine or "").partition("==")
     spec = engine_spec(name.strip(), version.strip() or None, {}) if name else None
     asked = {**split.given(), **formats.given(), **rest, "engine": spec}
-
-    def question(client: Client) -> tuple[CompareAcceleratorsRequest, CompareAcceleratorsResponse]:
-        request = compare_accelerators(model=model, accelerators=accelerators, **asked)
-        return request, client.compare_accelerators(request)
-
-    request, answer = session.ask(question)
+    request = session.request(methods.COMPARE_ACCELERATORS, model=model, accelerators=accelerators, **asked)
+    answer = session.ask(lambda client: client.compare_accelerators(request))
 
     def draw(console: Console, drawn: CompareAcceleratorsResponse) -> None:
-        layout.title(console, model, ", ".join(accelerators), str(split), str(formats))
+        replica = titles.split(request.parallelism), titles.formats(request.precision)
+        layout.title(console, titles.model(request.model), ", ".join(request.accelerators), *replica)
         layout.section(console, "Side by side, per counted unit", _side_by_side(drawn))
         layout.sentences(console, "Beside the first", [each.text for each in drawn.generations])
         notes = [f"{each.accelerator}: {note}" for each in drawn.accelerators for note in each.notes]
         layout.sentences(console, "Notes", notes)
         layout.footing(console, drawn.assumptions, drawn.catalogue_revision)
+        for each in drawn.accelerators:
+            if each.HasField("explanation"):
+                layout.title(console, each.accelerator)
+                layout.explanation(console, each.explanation)
 
     session.show(answer, draw, request)
 
@@ -80,8 +83,10 @@ def _side_by_side(answer: CompareAcceleratorsResponse) -> Table:
     drawn.add_section()
     drawn.add_row("per device-hour", *(_figure(each, "cost_per_device_hour", each.currency) for each in listed))
     drawn.add_row("price of", *(each.price.date if each.HasField("price") else "" for each in listed))
-    drawn.add_row("per M output tokens", *(_least(each, "cost_per_million_output_tokens", each.currency) for each in listed))
-    drawn.add_row("kJ per M output tokens", *(_least(each, "joules_per_million_output_tokens", "", 1000) for each in listed))
+    for name, field, divisor in (("", "cost", 1), ("kJ ", "joules", 1000)):
+        bound, estimated = (f"{basis}_{field}_per_million_output_tokens" for basis in ("bound", "estimated"))
+        drawn.add_row(f"{name}per M output tokens, bound", *(_least(each, bound, divisor) for each in listed))
+        drawn.add_row("  estimate", *(_ranged(each, estimated, divisor) for each in listed))
     return drawn
 
 
@@ -93,12 +98,24 @@ def _figure(each: ComparedAccelerator, field: str, unit: str = "") -> str:
     return f"{significant(getattr(each, field))} {unit}".strip() if each.HasField(field) else ""  # type: ignore[arg-type]
 
 
-def _least(each: ComparedAccelerator, field: str, unit: str, divisor: float = 1.0) -> str:
-    """A figure; by the bound it is the least that it can be."""
+def _least(each: ComparedAccelerator, field: str, divisor: float) -> str:
+    """A figure at the bound: the least that it can be."""
     if not each.HasField(field):  # type: ignore[arg-type]
         return ""
-    sign = "≥ " if each.costs_rest_on_bound else ""
-    return f"{sign}{significant(getattr(each, field) / divisor)} {unit}".strip()
+    return f"≥ {significant(getattr(each, field) / divisor)} {_unit(each, field)}".strip()
+
+
+def _ranged(each: ComparedAccelerator, field: str, divisor: float) -> str:
+    """An estimate and its range."""
+    if not each.HasField(field):  # type: ignore[arg-type]
+        return "none"
+    found = getattr(each, field)
+    low, middle, high = (significant(value / divisor) for value in (found.p10, found.p50, found.p90))
+    return f"{middle} {_unit(each, field)}".strip() + f" ({low} to {high})"
+
+
+def _unit(each: ComparedAccelerator, field: str) -> str:
+    return each.currency if "cost" in field else ""
 
 
 def _rate(each: ComparedAccelerator, field: str, unit: str) -> str:

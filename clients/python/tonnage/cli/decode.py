@@ -6,15 +6,23 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tonnage.cli import layout, options
+from tonnage import methods
+from tonnage.cli import layout, options, titles
 from tonnage.cli.exits import Exit
 from tonnage.cli.quantities import byte_count, count, counted, duration, rate, significant, words
+from tonnage.cli.request_file import Question
 from tonnage.cli.session import Session
 from tonnage.cli.subject import Subject, with_accelerated_subject
 from tonnage.v1.capacity_service_pb2 import DecodeBound, DecodeExpectation, EstimateDecodeResponse, Limit, LimitOnset
 
 
-@click.command(epilog=options.examples("tonnage decode llama-3.1-70b h100-sxm --tp 8 --batch-size 64 --context-tokens 4096"))
+@click.command(
+    cls=Question,
+    epilog=options.examples(
+        "tonnage decode llama-3.1-70b h100-sxm --tp 8 --batch-size 64 --context-tokens 4096",
+        "tonnage decode --request question.json --batch-size 128",
+    ),
+)
 @with_accelerated_subject
 @options.with_split
 @options.with_formats
@@ -35,22 +43,23 @@ def decode(
     **rest: Any,
 ) -> None:
     """Bound the decode throughput of MODEL on ACCELERATOR."""
-    answer = session.ask(
-        lambda client: client.estimate_decode(
-            model=subject.model,
-            accelerator=subject.accelerator,
-            batch_size=batch_size,
-            context_tokens=context_tokens,
-            **split.given(),
-            **formats.given(),
-            **rest,
-        )
+    request = session.request(
+        methods.ESTIMATE_DECODE,
+        model=subject.model,
+        accelerator=subject.accelerator,
+        batch_size=batch_size,
+        context_tokens=context_tokens,
+        **split.given(),
+        **formats.given(),
+        **rest,
     )
-    devices = f"{answer.num_devices} × {subject.hardware_title}"
-    asked = f"batch {count(batch_size or 1)}" + (f" at {counted(context_tokens, 'token')}" if context_tokens else "")
+    answer = session.ask(lambda client: client.estimate_decode(request))
+    devices = f"{answer.num_devices} × {titles.hardware(request.accelerator, subject.hardware_title)}"
+    held = f" at {counted(request.context_tokens, 'token')}" if request.context_tokens else ""
 
     def draw(console: Console, drawn: EstimateDecodeResponse) -> None:
-        layout.title(console, subject.model_title, devices, str(split), str(formats), asked)
+        model, asked = titles.model(request.model, subject.model_title), f"batch {count(request.batch_size or 1)}{held}"
+        layout.title(console, model, devices, titles.split(request.parallelism), titles.formats(request.precision), asked)
         _draw(console, drawn)
 
     session.show(answer, draw)

@@ -6,6 +6,7 @@ from typing import NoReturn
 import click
 
 from tonnage import errors
+from tonnage.cli.connection import Connection
 from tonnage.cli.fields import option_of
 from tonnage.cli.rest_json import rest_json
 
@@ -21,6 +22,7 @@ class Exit(IntEnum):
     UNREACHABLE = 5
     UNANSWERABLE = 6
     OVERLOADED = 7
+    REFUSED = 8
 
 
 EPILOGUE = """\b
@@ -33,6 +35,9 @@ Exit codes:
   5  no service answers at the address, or not in time
   6  a figure that the answer needs does not exist
   7  the service is busy, or too much was asked at once
+  8  the service wants a key, or another one
+  130  interrupted by Ctrl-C
+`tonnage serve` ends with the service's codes: `tonnage-service --help`.
 """
 
 _EXITS: dict[type[errors.TonnageError], Exit] = {
@@ -42,10 +47,11 @@ _EXITS: dict[type[errors.TonnageError], Exit] = {
     errors.Overloaded: Exit.OVERLOADED,
     errors.Unavailable: Exit.UNREACHABLE,
     errors.DeadlineExceeded: Exit.UNREACHABLE,
+    errors.Refused: Exit.REFUSED,
 }
 
 
-def refuse(error: errors.TonnageError, server: str, timeout: float, as_json: bool) -> NoReturn:
+def refuse(error: errors.TonnageError, asked: Connection, timeout: float, as_json: bool) -> NoReturn:
     """Says on standard error why there is no answer and ends the program with the exit code for it.
 
     With ``as_json``, what it says is the status that REST sends as its body.
@@ -53,20 +59,26 @@ def refuse(error: errors.TonnageError, server: str, timeout: float, as_json: boo
     if as_json:
         click.echo(rest_json(error.status), err=True)
     else:
-        click.echo(f"tonnage: {explained(error, server, timeout)}", err=True)
+        click.echo(f"tonnage: {explained(error, asked, timeout)}", err=True)
     raise SystemExit(_EXITS.get(type(error), Exit.SERVICE_FAILED))
 
 
-def explained(error: errors.TonnageError, server: str, timeout: float) -> str:
+def explained(error: errors.TonnageError, asked: Connection, timeout: float) -> str:
     """What went wrong and what to do next, for a person."""
+    server = "the service of --local" if asked.is_local else asked.server
     match error:
         case errors.Unavailable() if "resolving" in error.message:
             return f"the host in {server} has no address; give --server or TONNAGE_SERVER as host:port"
+        case errors.Unavailable() if "CERTIFICATE_VERIFY_FAILED" in error.message or "Hostname Verification" in error.message:
+            return f"the certificate of {server} is not trusted, or is for another name; --ca names the file of its issuers"
         case errors.Unavailable():
+            hint = "" if asked.is_encrypted else "; where it speaks TLS, give --tls or --ca"
             return (
-                f"no Tonnage service answers at {server}: start one with `make serve` or `tonnage-service`, "
-                f"or name another with --server or TONNAGE_SERVER"
+                f"no Tonnage service answers at {server}: start one with `tonnage serve` or `make serve`, have this command "
+                f"start one with --local, or name another with --server or TONNAGE_SERVER{hint}"
             )
+        case errors.Refused():
+            return f"{error.message}\n  → the key goes in TONNAGE_TOKEN, --token-file or --token"
         case errors.DeadlineExceeded():
             return f"{server} did not answer within {timeout:g} s; --timeout gives it longer"
         case errors.InvalidRequest() if error.violations:

@@ -34,6 +34,7 @@ _OPTIONS = {
     "precision.weights": "--weights",
     "precision.kv_cache": "--kv-cache",
     "precision.compute": "--compute",
+    "service_level": "--ttft, --tpot",
     "workload": "--concurrency",
     "observation.num_requests": "--observed-requests",
     "observation.tpot_seconds": "--observed-tpot-seconds",

@@ -7,10 +7,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tonnage.cli import engine_memory, layout, options
+from tonnage import methods
+from tonnage.cli import engine_memory, layout, options, titles
 from tonnage.cli.engine_options import EngineOptions, with_engine
 from tonnage.cli.exits import Exit
 from tonnage.cli.quantities import byte_count, count, counted
+from tonnage.cli.request_file import Question
 from tonnage.cli.session import Session
 from tonnage.cli.subject import Subject, with_noded_subject
 from tonnage.v1.capacity_service_pb2 import FitCandidate, FitNodeResponse
@@ -21,11 +23,12 @@ _ROWS = 16
 
 
 @click.command(
+    cls=Question,
     epilog=options.examples(
         "tonnage fit llama-3.1-70b dgx-h100 --context-tokens 4096",
         "tonnage fit qwen3-32b dgx-h100 --context-tokens 32000 --engine vllm --engine-version 0.19",
         "tonnage fit deepseek-v3 --accelerator h200-sxm --devices-per-node 8 --context-tokens 4096",
-    )
+    ),
 )
 @with_noded_subject
 @click.option("--devices-per-node", type=int, metavar="N", help="Accelerators per node. Goes with --accelerator.")
@@ -42,7 +45,7 @@ _ROWS = 16
 def fit(
     subject: Subject,
     formats: options.Formats,
-    context_tokens: int,
+    context_tokens: int | None,
     concurrency: int | None,
     engine: EngineOptions,
     show_all: bool,
@@ -52,22 +55,24 @@ def fit(
 ) -> None:
     """Find how MODEL fits on nodes of type NODE."""
     spec = engine.spec()
-    answer = session.ask(
-        lambda client: client.fit_node(
-            model=subject.model,
-            node=subject.node,
-            accelerator=subject.accelerator,
-            context_tokens=context_tokens,
-            concurrency=concurrency,
-            engine=spec,
-            **formats.given(),
-            **rest,
-        )
+    request = session.request(
+        methods.FIT_NODE,
+        model=subject.model,
+        node=subject.node,
+        accelerator=subject.accelerator,
+        context_tokens=context_tokens,
+        concurrency=concurrency,
+        engine=spec,
+        **formats.given(),
+        **rest,
     )
-    asked = f"{counted(concurrency or 1, 'sequence')} at {counted(context_tokens, 'token')}"
+    answer = session.ask(lambda client: client.fit_node(request))
+    hardware = titles.hardware(request.node if request.HasField("node") else request.accelerator, subject.hardware_title)
+    asked = f"{counted(request.concurrency or 1, 'sequence')} at {counted(request.context_tokens, 'token')}"
 
     def draw(console: Console, drawn: FitNodeResponse) -> None:
-        layout.title(console, subject.model_title, subject.hardware_title, str(formats), asked)
+        model = titles.model(request.model, subject.model_title)
+        layout.title(console, model, hardware, titles.formats(request.precision), asked)
         _draw(console, drawn, show_all)
 
     session.show(answer, draw)
@@ -88,13 +93,22 @@ def _draw(console: Console, answer: FitNodeResponse, show_all: bool) -> None:
         console.print(f"Smallest: {shape(answer.smallest.parallelism)}")
         engine_memory.draw(console, answer.smallest.engine_memory)
     if not answer.fits and answer.candidates:
-        closest = max(answer.candidates, key=lambda candidate: candidate.headroom_bytes_per_device)
-        console.print(f"Closest: {shape(closest.parallelism)}")
-        layout.lacks(console, closest.shortfall)
-        console.print()
+        _lacking(console, "Closest", answer.candidates)
+    elif answer.smallest.num_nodes > 1:
+        _lacking(console, "On one node, closest", [each for each in answer.candidates if each.num_nodes == 1])
     if answer.HasField("explanation"):
         layout.explanation(console, answer.explanation)
     layout.footing(console, answer.assumptions, answer.catalogue_revision)
+
+
+def _lacking(console: Console, what: str, candidates: Sequence[FitCandidate]) -> None:
+    """Why the shape among these that comes closest does not fit."""
+    lacking = [each for each in candidates if each.HasField("shortfall")]
+    if lacking:
+        closest = max(lacking, key=lambda candidate: candidate.headroom_bytes_per_device)
+        console.print(f"{what}: {shape(closest.parallelism)}")
+        layout.lacks(console, closest.shortfall)
+        console.print()
 
 
 def _shapes(candidates: Sequence[FitCandidate], smallest: FitCandidate) -> Table:

@@ -10,8 +10,10 @@ from google.protobuf import json_format
 from rich.console import Console
 from rich.table import Table
 
-from tonnage.cli import layout, options
+from tonnage import methods
+from tonnage.cli import layout, options, titles
 from tonnage.cli.quantities import byte_count, count, duration, percent, rate, words
+from tonnage.cli.request_file import Question, has_request_file
 from tonnage.cli.session import Session
 from tonnage.cli.subject import AcceleratedWords, with_accelerated_words
 from tonnage.v1.fusion_pb2 import (
@@ -33,11 +35,12 @@ _ROWWISE = {"softmax": Softmax, "normalization": Normalization, "reduction": Red
 
 
 @click.command(
+    cls=Question,
     epilog=options.examples(
         "tonnage fusion h100-sxm gemm:4096x4096x4096 add relu",
         "tonnage fusion h100-sxm gemm:8x4096x4096 add relu --svg roofline.svg",
         "tonnage fusion h100-sxm --operators graph.json",
-    )
+    ),
 )
 @with_accelerated_words("[ACCELERATOR] [OPERATOR]...")
 @click.option(
@@ -60,9 +63,9 @@ def fusion(given: AcceleratedWords, file: Path | None, svg: Path | None, session
     operators = _from_file(file) if file else [_operator(word) for word in given.words]
     if file and given.words:
         raise click.UsageError("give operators as words or by --operators, not both")
-    if not operators:
+    if not operators and not has_request_file():
         raise click.UsageError("name the operators, such as gemm:4096x4096x4096 add relu")
-    request = AnalyzeFusionRequest(operators=operators, accelerator=given.accelerator, **_present(rest))
+    request = session.request(methods.ANALYZE_FUSION, operators=operators, accelerator=given.accelerator, **rest)
     answer = session.ask(lambda client: client.analyze_fusion(request))
     if svg:
         drawing = session.ask(lambda client: client.draw_roofline(fusion=request))
@@ -70,14 +73,10 @@ def fusion(given: AcceleratedWords, file: Path | None, svg: Path | None, session
     names = [each.name for each in answer.operators]
 
     def draw(console: Console, drawn: AnalyzeFusionResponse) -> None:
-        layout.title(console, " → ".join(names), given.hardware_title)
+        layout.title(console, " → ".join(names), titles.hardware(request.accelerator, given.hardware_title))
         _draw(console, drawn)
 
     session.show(answer, draw)
-
-
-def _present(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _from_file(file: Path) -> list[Operator]:

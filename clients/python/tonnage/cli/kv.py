@@ -6,20 +6,23 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tonnage.cli import engine_memory, layout, options
+from tonnage import methods
+from tonnage.cli import engine_memory, layout, options, titles
 from tonnage.cli.engine_options import EngineOptions, with_engine
 from tonnage.cli.exits import Exit
 from tonnage.cli.quantities import byte_count, count, counted, large_count, words
+from tonnage.cli.request_file import Question
 from tonnage.cli.session import Session
 from tonnage.cli.subject import Subject, with_accelerated_subject
 from tonnage.v1.capacity_service_pb2 import BudgetLine, EstimateKvMemoryResponse
 
 
 @click.command(
+    cls=Question,
     epilog=options.examples(
         "tonnage kv llama-3.1-8b h100-sxm --context-tokens 4096",
         "tonnage kv qwen3-32b h100-sxm --context-tokens 32000 --engine vllm --engine-version 0.19 --max-num-seqs 256",
-    )
+    ),
 )
 @with_accelerated_subject
 @options.with_split
@@ -36,7 +39,7 @@ def kv(
     split: options.Split,
     formats: options.Formats,
     batch_size: int | None,
-    context_tokens: int,
+    context_tokens: int | None,
     engine: EngineOptions,
     check: bool,
     session: Session,
@@ -44,23 +47,24 @@ def kv(
 ) -> None:
     """Draw up the memory budget of MODEL on ACCELERATOR: weights, KV cache, and how much fits."""
     spec = engine.spec()
-    answer = session.ask(
-        lambda client: client.estimate_kv_memory(
-            model=subject.model,
-            accelerator=subject.accelerator,
-            batch_size=batch_size,
-            context_tokens=context_tokens,
-            engine=spec,
-            **split.given(),
-            **formats.given(),
-            **rest,
-        )
+    request = session.request(
+        methods.ESTIMATE_KV_MEMORY,
+        model=subject.model,
+        accelerator=subject.accelerator,
+        batch_size=batch_size,
+        context_tokens=context_tokens,
+        engine=spec,
+        **split.given(),
+        **formats.given(),
+        **rest,
     )
-    devices = f"{answer.num_devices} × {subject.hardware_title}"
-    asked = f"batch {count(batch_size or 1)} at {counted(context_tokens, 'token')}"
+    answer = session.ask(lambda client: client.estimate_kv_memory(request))
+    devices = f"{answer.num_devices} × {titles.hardware(request.accelerator, subject.hardware_title)}"
+    asked = f"batch {count(request.batch_size or 1)} at {counted(request.context_tokens, 'token')}"
 
     def draw(console: Console, drawn: EstimateKvMemoryResponse) -> None:
-        layout.title(console, subject.model_title, devices, str(split), str(formats), asked)
+        model = titles.model(request.model, subject.model_title)
+        layout.title(console, model, devices, titles.split(request.parallelism), titles.formats(request.precision), asked)
         _draw(console, drawn)
 
     session.show(answer, draw)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import click
 
 from tonnage import requests
-from tonnage.cli import catalogue, options
+from tonnage.cli import catalogue, options, titles
 from tonnage.cli.engine_options import EngineOptions, engine_spec
 from tonnage.cli.subject import PartialSubject
 from tonnage.client import Client
@@ -73,7 +73,7 @@ def completed(
         **shape.given(),
         **given,
     )
-    return LogQuestion(request, model_title, hardware_title, str(shape))
+    return LogQuestion(request, model_title, hardware_title, titles.split(request.parallelism))
 
 
 def _names_if_plain(entry: Model) -> tuple[str, ...]:

@@ -5,14 +5,17 @@ from typing import Any
 import click
 from rich.console import Console
 
+from tonnage import methods
 from tonnage.cli import layout, options
 from tonnage.cli.quantities import count, percent
+from tonnage.cli.request_file import Question
 from tonnage.cli.session import Session
 from tonnage.v1.kernel_service_pb2 import AnalyzeMemoryAccessResponse, StructureLayout
 
 
 @click.command(
     "memory-access",
+    cls=Question,
     epilog=options.examples(
         "tonnage memory-access --offset-elements 1",
         "tonnage memory-access --stride-elements 32",
@@ -44,10 +47,10 @@ def memory_access(
         structure = StructureLayout(struct_bytes=struct_bytes, field_offset_bytes=field_offset_bytes)
     elif field_offset_bytes is not None:
         raise click.UsageError("--field-offset-bytes goes with --struct-bytes")
-    answer = session.ask(
-        lambda client: client.analyze_memory_access(structure=structure, addresses_bytes=addresses_bytes or None, **rest)
+    request = session.request(
+        methods.ANALYZE_MEMORY_ACCESS, structure=structure, addresses_bytes=addresses_bytes or None, **rest
     )
-    session.show(answer, _draw)
+    session.show(session.ask(lambda client: client.analyze_memory_access(request)), _draw)
 
 
 def _draw(console: Console, answer: AnalyzeMemoryAccessResponse) -> None:

@@ -7,8 +7,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tonnage.cli import layout, options
-from tonnage.cli.quantities import count, large_count, percent, rate, significant
+from tonnage import methods
+from tonnage.cli import layout, options, titles
+from tonnage.cli.quantities import count, large_count, percent, rate, significant, words
+from tonnage.cli.request_file import Question
 from tonnage.cli.session import Session
 from tonnage.cli.subject import Subject, with_accelerated_subject
 from tonnage.v1.capacity_service_pb2 import ComputeUtilizationRequest, ComputeUtilizationResponse, Utilization
@@ -17,10 +19,11 @@ _PHASES = [name.lower() for name, number in ComputeUtilizationRequest.Phase.item
 
 
 @click.command(
+    cls=Question,
     epilog=options.examples(
         "tonnage mfu llama-3.1-8b h100-sxm --num-devices 8 --phase training \\",
         "    --tokens-per-second 72018 --sequence-tokens 4096 --peak-precision bf16",
-    )
+    ),
 )
 @with_accelerated_subject
 @click.option("--num-devices", type=int, metavar="N", required=True, help="Devices that the run used.")
@@ -36,29 +39,21 @@ _PHASES = [name.lower() for name, number in ComputeUtilizationRequest.Phase.item
 def mfu(
     subject: Subject,
     formats: options.Formats,
-    num_devices: int,
-    phase: str,
-    tokens_per_second: float,
     session: Session,
     **rest: Any,
 ) -> None:
     """Compute MFU, HFU and MBU of a run of MODEL on ACCELERATOR."""
-    answer = session.ask(
-        lambda client: client.compute_utilization(
-            model=subject.model,
-            accelerator=subject.accelerator,
-            num_devices=num_devices,
-            phase=phase,
-            tokens_per_second=tokens_per_second,
-            **formats.given(),
-            **rest,
-        )
+    request = session.request(
+        methods.COMPUTE_UTILIZATION, model=subject.model, accelerator=subject.accelerator, **formats.given(), **rest
     )
-    devices = f"{num_devices} × {subject.hardware_title}"
-    observed = f"{phase}, {significant(tokens_per_second)} tokens/s"
+    answer = session.ask(lambda client: client.compute_utilization(request))
+    devices = f"{request.num_devices} × {titles.hardware(request.accelerator, subject.hardware_title)}"
+    phase = words(ComputeUtilizationRequest.Phase.Name(request.phase))
+    observed = f"{phase}, {significant(request.tokens_per_second)} tokens/s"
 
     def draw(console: Console, drawn: ComputeUtilizationResponse) -> None:
-        layout.title(console, subject.model_title, devices, str(formats), observed)
+        model = titles.model(request.model, subject.model_title)
+        layout.title(console, model, devices, titles.formats(request.precision), observed)
         _draw(console, drawn)
 
     session.show(answer, draw)

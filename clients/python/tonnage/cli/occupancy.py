@@ -6,17 +6,20 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from tonnage import methods
 from tonnage.cli import layout, options
 from tonnage.cli.quantities import byte_count, percent, words
+from tonnage.cli.request_file import Question
 from tonnage.cli.session import Session
 from tonnage.v1.kernel_service_pb2 import ComputeOccupancyResponse, KernelOccupancy, LimitingFactor
 
 
 @click.command(
+    cls=Question,
     epilog=options.examples(
         "tonnage occupancy 9.0 --threads-per-block 256 --registers-per-thread 64",
         "nvcc --resource-usage -arch=sm_90 -c k.cu 2>&1 | tonnage occupancy --threads-per-block 256 --resource-usage -",
-    )
+    ),
 )
 @click.argument("compute_capability", required=False, metavar="[COMPUTE_CAPABILITY]")
 @click.option("--threads-per-block", "--threads", type=int, metavar="N", required=True, help="Threads of a block.")
@@ -43,17 +46,13 @@ from tonnage.v1.kernel_service_pb2 import ComputeOccupancyResponse, KernelOccupa
 @click.option("--num-sms", type=int, metavar="N", help="SMs of the device, to bound its active clusters.")
 @options.explain
 @options.with_session
-def occupancy(
-    compute_capability: str | None, threads_per_block: int, resource_usage: TextIO | None, session: Session, **rest: Any
-) -> None:
+def occupancy(compute_capability: str | None, resource_usage: TextIO | None, session: Session, **rest: Any) -> None:
     """Compute how many blocks and warps of a kernel an SM holds."""
     text = resource_usage.read() if resource_usage else None
-    answer = session.ask(
-        lambda client: client.compute_occupancy(
-            compute_capability=compute_capability, threads_per_block=threads_per_block, resource_usage_text=text, **rest
-        )
+    request = session.request(
+        methods.COMPUTE_OCCUPANCY, compute_capability=compute_capability, resource_usage_text=text, **rest
     )
-    session.show(answer, _draw)
+    session.show(session.ask(lambda client: client.compute_occupancy(request)), _draw)
 
 
 def _draw(console: Console, answer: ComputeOccupancyResponse) -> None:

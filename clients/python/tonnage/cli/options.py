@@ -4,13 +4,15 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
 
 from tonnage.channel import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
-from tonnage.cli.session import Session
-from tonnage.tabular import FORMS
+from tonnage.cli.connection import connection
+from tonnage.cli.session import JSON, TABLE, YAML, Session
+from tonnage.tabular import CSV, FORMS
 
 Command: TypeAlias = Callable[..., None]
 Decorator: TypeAlias = Callable[[Command], Command]
@@ -55,10 +57,6 @@ class Split(_Group):
     expert: int | None
     attention_data: int | None
 
-    def __str__(self) -> str:
-        ways = {"TP": self.tensor, "PP": self.pipeline, "EP": self.expert, "DP": self.attention_data}
-        return " · ".join(f"{name} {number}" for name, number in ways.items() if number is not None)
-
 
 @dataclass(frozen=True, slots=True)
 class Formats(_Group):
@@ -68,21 +66,33 @@ class Formats(_Group):
     kv_cache: str | None
     compute: str | None
 
-    def __str__(self) -> str:
-        kept = {"weights": self.weights, "KV cache": self.kv_cache, "compute": self.compute}
-        return ", ".join(f"{name} {number_format}" for name, number_format in kept.items() if number_format)
+
+def _session(
+    as_json: bool,
+    form: str | None,
+    server: str,
+    local: bool,
+    timeout: float,
+    tls: bool,
+    ca: Path | None,
+    client_cert: Path | None,
+    client_key: Path | None,
+    token: str | None,
+    token_file: Path | None,
+) -> Session:
+    if as_json and form not in (None, JSON):
+        raise click.UsageError(f"--json and --format {form} contradict each other")
+    where = connection(server, local, tls, ca, client_cert, client_key, token, token_file)
+    return Session(where, timeout, JSON if as_json else form or TABLE)
 
 
-def _session(server: str, timeout: float, as_json: bool) -> Session:
-    return Session(server, timeout, as_json)
+def _file_option(name: str, variable: str, meaning: str) -> Decorator:
+    return click.option(
+        name, type=click.Path(exists=True, dir_okay=False, path_type=Path), envvar=variable, show_envvar=True, help=meaning
+    )
 
 
-def _tabular_session(server: str, timeout: float, as_json: bool, form: str | None) -> Session:
-    return Session(server, timeout, as_json or form == "json", "" if as_json or form in {None, "json"} else str(form))
-
-
-_SESSION = (
-    click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, with the keys of the REST API."),
+_CONNECTION = (
     click.option(
         "--server",
         metavar="HOST:PORT",
@@ -93,6 +103,9 @@ _SESSION = (
         help="Where the service answers gRPC.",
     ),
     click.option(
+        "--local", is_flag=True, help="Start a service of one's own for this call, on a free port, and stop it after."
+    ),
+    click.option(
         "--timeout",
         metavar="SECONDS",
         type=click.FloatRange(min=0, min_open=True),
@@ -100,19 +113,35 @@ _SESSION = (
         show_default=True,
         help="How long to wait for the answer.",
     ),
-)
-with_session = grouped("session", _session, *_SESSION)
-with_tabular_session = grouped(
-    "session",
-    _tabular_session,
+    click.option("--tls", is_flag=True, envvar="TONNAGE_TLS", show_envvar=True, help="Encrypt; trust the usual issuers."),
+    _file_option("--ca", "TONNAGE_CA_FILE", "Encrypt; trust the issuers in this PEM file."),
+    _file_option("--client-cert", "TONNAGE_CLIENT_CERT_FILE", "Encrypt; one's own certificate, as PEM."),
+    _file_option("--client-key", "TONNAGE_CLIENT_KEY_FILE", "… and its private key."),
     click.option(
-        "--format",
-        "form",
-        type=click.Choice(["json", *(each.name for each in FORMS)]),
-        help="Print the answer in this form: a table for spreadsheets, or JSON.",
+        "--token",
+        metavar="KEY",
+        envvar="TONNAGE_TOKEN",
+        show_envvar=True,
+        help="API key or signed token. Others see a command line: better in the variable or a file.",
     ),
-    *_SESSION,
+    _file_option("--token-file", "TONNAGE_TOKEN_FILE", "… or the file that holds it."),
 )
+
+
+def _with_forms(*forms: str) -> Decorator:
+    """Adds what every asking command has: how to print (one of these forms), and where and how to ask."""
+    return grouped(
+        "session",
+        _session,
+        click.option("--format", "form", type=click.Choice(forms), help=f"How to print the answer. [default: {forms[0]}]"),
+        click.option("--json", "as_json", is_flag=True, help="As --format json: with the keys of the REST API."),
+        *_CONNECTION,
+    )
+
+
+with_session = _with_forms(TABLE, JSON, YAML)
+with_tabular_session = _with_forms(TABLE, JSON, YAML, *(each.name for each in FORMS))
+with_streamed_session = _with_forms(CSV.name, JSON)
 
 with_split = grouped(
     "split",

@@ -11,9 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tonnage import methods
 from tonnage.cli import layout, options
 from tonnage.cli.exits import Exit
 from tonnage.cli.quantities import duration, words
+from tonnage.cli.request_file import Question
 from tonnage.cli.session import Session
 from tonnage.v1.placement_pb2 import PlacedJob, Placement, PlacementStep
 from tonnage.v1.placement_service_pb2 import SimulatePlacementResponse
@@ -26,11 +28,12 @@ _SHOWN_JOBS = 40
 
 
 @click.command(
+    cls=Question,
     epilog=options.examples(
         "tonnage place --nodes 3x8 --job a:4 --job b:4 --job T16:2x8 --job T8:8",
         "tonnage place --nodes 4xdgx-h100 --jobs jobs.yaml --gang --scoring most-allocated --weight nvidia.com/gpu=5",
         "kubectl get nodes,pods -A -o json | tonnage place --snapshot - --job llama:2x8 --gang",
-    )
+    ),
 )
 @click.option(
     "--nodes", multiple=True, metavar="COUNTxDEVICES", help="Nodes: 3x8, or 3xdgx-h100 by node type. May be repeated."
@@ -68,13 +71,17 @@ def place(
 ) -> None:
     """Simulate a scheduler: place jobs on a cluster, and say who waits, why, and what would help."""
     jobs = [*map(_job, job_words), *(_jobs_in(jobs_file) if jobs_file else ())]
-    counted, policy = list(map(_nodes, nodes)), _policy(**rest)
-    held = _object_in(snapshot) if snapshot else None
-    answer = session.ask(
-        lambda client: client.simulate_placement(
-            nodes=counted, snapshot=held, without_waiting_pods=without_waiting_pods, jobs=jobs, policy=policy
-        )
+    counted, policy = list(map(node_group, nodes)), _policy(**rest)
+    held = snapshot_in(snapshot) if snapshot else None
+    request = session.request(
+        methods.SIMULATE_PLACEMENT,
+        nodes=counted,
+        snapshot=held,
+        without_waiting_pods=without_waiting_pods,
+        jobs=jobs,
+        policy=policy,
     )
+    answer = session.ask(lambda client: client.simulate_placement(request))
     session.show(answer, lambda console, drawn: _draw(console, drawn, with_steps))
     if check and any(job.state not in (PlacedJob.RUNNING, PlacedJob.FINISHED) for job in answer.jobs):
         raise SystemExit(Exit.DOES_NOT_FIT)
@@ -83,7 +90,8 @@ def place(
 # ------------------------------------------------------------------------------------------------------------ options
 
 
-def _nodes(word: str) -> dict[str, Any]:
+def node_group(word: str) -> dict[str, Any]:
+    """Counted nodes, from a word like 3x8 or 3xdgx-h100."""
     match = _NODES.fullmatch(word)
     if not match:
         raise click.BadParameter(f"{word!r} is not like 3x8 or 3xdgx-h100", param_hint="--nodes")
@@ -136,7 +144,8 @@ def _point(word: str) -> dict[str, int]:
     return {"utilization": int(use), "score": int(score)}
 
 
-def _object_in(file: TextIO) -> dict[str, Any]:
+def snapshot_in(file: TextIO) -> dict[str, Any]:
+    """The object that a file of JSON holds."""
     content = _json_in(file, "--snapshot")
     if not isinstance(content, dict):
         raise click.BadParameter(f"{file.name} holds no JSON object", param_hint="--snapshot")
@@ -209,13 +218,14 @@ def _jobs(jobs: Iterable[PlacedJob]) -> Table:
         style = layout.GOOD if job.state in (PlacedJob.RUNNING, PlacedJob.FINISHED) else layout.BAD
         state = Text(words(PlacedJob.State.Name(job.state)), style=style)
         pods = f"{job.num_pods_placed} of {job.num_pods}"
-        drawn.add_row(job.name, state, pods, str(job.num_devices_held), _places(job.placements))
+        drawn.add_row(job.name, state, pods, str(job.num_devices_held), places(job.placements))
     if len(listed) > _SHOWN_JOBS:
         drawn.add_row(f"… {len(listed) - _SHOWN_JOBS} more", "", "", "", "")
     return drawn
 
 
-def _places(placements: Iterable[Placement]) -> str:
+def places(placements: Iterable[Placement]) -> str:
+    """Nodes with the pods on each, the first of them."""
     listed = list(placements)
     shown = ", ".join(
         f"{each.node}" + (f" ({each.num_pods} pods)" if each.num_pods > 1 else "") for each in listed[:_SHOWN_NODES]

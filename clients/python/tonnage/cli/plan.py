@@ -9,21 +9,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tonnage.cli import layout, options
+from tonnage import methods
+from tonnage.cli import layout, options, titles
 from tonnage.cli.engine_options import engine_spec
 from tonnage.cli.exits import Exit
 from tonnage.cli.options import grouped
 from tonnage.cli.quantities import count, duration, percent, significant, words
+from tonnage.cli.request_file import Question
 from tonnage.cli.session import Session
-from tonnage.client import Client
-from tonnage.fleet_requests import plan_fleet
 from tonnage.v1.fleet_service_pb2 import (
     FleetExcuse,
     FleetPlan,
     FleetPool,
+    FleetWorkload,
     LeastRegret,
-    PlanFleetRequest,
     PlanFleetResponse,
+    ServiceLevel,
 )
 from tonnage.v1.model_pb2 import Parallelism
 
@@ -36,9 +37,9 @@ _NAMED_SUBJECTS = 3
 class DemandOptions:
     """The requests: like what, how many, and what they are to see."""
 
-    input_tokens: int
-    output_tokens: int
-    requests_per_second: str
+    input_tokens: int | None
+    output_tokens: int | None
+    requests_per_second: str | None
     confidence: float | None
     ttft_seconds: float | None
     tpot_seconds: float | None
@@ -49,7 +50,9 @@ class DemandOptions:
         """As keyword arguments of the client's method. A UsageError where the rate is none."""
         return {**asdict(self), "requests_per_second": self._rate()}
 
-    def _rate(self) -> float | tuple[float, float, float]:
+    def _rate(self) -> float | tuple[float, float, float] | None:
+        if self.requests_per_second is None:
+            return None
         try:
             figures = tuple(float(each) for each in self.requests_per_second.split(":"))
         except ValueError:
@@ -59,9 +62,6 @@ class DemandOptions:
         if len(figures) != 3:
             raise click.UsageError(f"--rate {self.requests_per_second}: give a number, or LOW:MID:HIGH")
         return figures[0], figures[1], figures[2]
-
-    def __str__(self) -> str:
-        return f"{count(self.input_tokens)} in, {count(self.output_tokens)} out, {self.requests_per_second} requests/s"
 
 
 _NUMBER: dict[str, Any] = {"type": float, "metavar": "X"}
@@ -82,12 +82,13 @@ _with_demand = grouped(
 
 
 @click.command(
+    cls=Question,
     epilog=options.examples(
         "tonnage plan llama-3.1-70b --rate 10 --isl 2000 --osl 500 --ttft 1 --tpot 0.05",
         "tonnage plan llama-3.1-70b --rate 5:10:20 --ttft 1 --tpot 0.05 --node aws-p5.48xlarge --node aws-p4d.24xlarge",
         "tonnage plan gpt-oss-120b --rate 20 --tpot 0.03 --accelerator h200-sxm --accelerator b200 --engine sglang --json",
         "tonnage plan llama-3.1-70b --rate 10 --ttft 1 --format xlsx > fleet.xlsx",
-    )
+    ),
 )
 @click.argument("model", metavar="MODEL")
 @_with_demand
@@ -105,9 +106,10 @@ _with_demand = grouped(
 @click.option("--currency", metavar="CODE", help="[default: USD]")
 @click.option("--max-plans", type=int, metavar="N", default=10, show_default=True, help="Plans to show.")
 @options.memory_utilization_ratio
+@options.explain
 @options.with_tabular_session
 def plan(
-    model: str,
+    model: str | None,
     demand: DemandOptions,
     engines: tuple[str, ...],
     formats: options.Formats,
@@ -117,15 +119,14 @@ def plan(
     """Plan the fleet that carries a demand for MODEL within a service level, at the least cost."""
     specs = [engine_spec(name.strip(), version.strip() or None, {}) for name, _, version in map(_parted, engines)]
     asked = {**demand.given(), **formats.given(), **rest, "engines": specs}
-
-    def question(client: Client) -> tuple[PlanFleetRequest, PlanFleetResponse]:
-        request = plan_fleet(model=model, **asked)
-        return request, client.plan_fleet(request)
-
-    request, answer = session.ask(question)
+    request = session.request(methods.PLAN_FLEET, model=model, **asked)
+    answer = session.ask(lambda client: client.plan_fleet(request))
 
     def draw(console: Console, drawn: PlanFleetResponse) -> None:
-        layout.title(console, model, str(demand), _level(demand), str(formats))
+        demands = map(_demand, request.workloads)
+        layout.title(
+            console, titles.model(request.model), *demands, _level(request.service_level), titles.formats(request.precision)
+        )
         _draw(console, drawn)
 
     session.show(answer, draw, request)
@@ -137,10 +138,18 @@ def _parted(engine: str) -> tuple[str, str, str]:
     return engine.partition("==")
 
 
-def _level(demand: DemandOptions) -> str:
-    times = (("TTFT", demand.ttft_seconds), ("TPOT", demand.tpot_seconds), ("end to end", demand.end_to_end_seconds))
-    parts = [f"{name} ≤ {duration(value)}" for name, value in times if value is not None]
-    return f"{', '.join(parts)} at {demand.percentile or 'p90'}" if parts else ""
+def _demand(workload: FleetWorkload) -> str:
+    rates = workload.requests_per_second
+    given = [rates.low, rates.mid, rates.high] if rates.HasField("low") and rates.HasField("high") else [rates.mid]
+    rate = ":".join(f"{each:g}" for each in given)
+    return f"{count(workload.input_tokens)} in, {count(workload.output_tokens)} out, {rate} requests/s"
+
+
+def _level(level: ServiceLevel) -> str:
+    times = (("TTFT", "ttft_seconds"), ("TPOT", "tpot_seconds"), ("end to end", "end_to_end_seconds"))
+    parts = [f"{name} ≤ {duration(getattr(level, field))}" for name, field in times if level.HasField(field)]  # type: ignore[arg-type]
+    percentile = ServiceLevel.Percentile.Name(level.percentile).lower() if level.percentile else "p90"
+    return f"{', '.join(parts)} at {percentile}" if parts else ""
 
 
 def _draw(console: Console, answer: PlanFleetResponse) -> None:
@@ -156,6 +165,8 @@ def _draw(console: Console, answer: PlanFleetResponse) -> None:
         layout.section(console, "Least regret over the range", _regret(answer.least_regret))
     layout.sentences(console, "Rejected", _excuses(answer.excuses))
     layout.footing(console, answer.assumptions, answer.catalogue_revision)
+    if answer.HasField("explanation"):
+        layout.explanation(console, answer.explanation)
 
 
 def _fleets(plans: Iterable[FleetPlan]) -> Table:

@@ -9,13 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tonnage import methods
 from tonnage.cli import layout, options
 from tonnage.cli.quantities import count, significant, words
+from tonnage.cli.request_file import Question
 from tonnage.cli.session import Session
-from tonnage.client import Client
-from tonnage.quote_requests import audit_quote
 from tonnage.v1.claim_service_pb2 import (
-    AuditQuoteRequest,
     AuditQuoteResponse,
     QuoteColumn,
     QuoteFinding,
@@ -35,11 +34,12 @@ _MAX_BYTES = 1 << 22
 
 
 @click.command(
+    cls=Question,
     epilog=options.examples(
         "tonnage quote offer.csv --price-unit once",
         "tonnage quote offer.csv --exchange-rate USD:EUR:0.9:2026-07-01",
         "tonnage quote - --currency USD --price-unit per-hour --format xlsx < offer.csv > audit.xlsx",
-    )
+    ),
 )
 @click.argument("file", metavar="FILE|-")
 @click.option("--currency", metavar="CODE", help="The currency of prices that do not say theirs.")
@@ -58,17 +58,12 @@ _MAX_BYTES = 1 << 22
     "--exchange-rate", "rates", multiple=True, metavar="FROM:TO:RATE:DATE", help="What one unit of a currency buys of another."
 )
 @options.with_tabular_session
-def quote(file: str, rates: tuple[str, ...], price_unit: str | None, session: Session, **rest: Any) -> None:
+def quote(file: str | None, rates: tuple[str, ...], price_unit: str | None, session: Session, **rest: Any) -> None:
     """Audit a vendor's offer (CSV): figures by the catalogue, prices by list prices, sums. "-" reads standard input."""
-    content = _content(file)
+    content = None if file is None else _content(file)
     price_list = PriceList(exchange_rates=list(map(_rate, rates))) if rates else None
-
-    def question(client: Client) -> tuple[AuditQuoteRequest, AuditQuoteResponse]:
-        request = audit_quote(document=content, price_unit=price_unit, price_list=price_list, **rest)
-        return request, client.audit_quote(request)
-
-    request, answer = session.ask(question)
-    session.show(answer, _draw, request)
+    request = session.request(methods.AUDIT_QUOTE, document=content, price_unit=price_unit, price_list=price_list, **rest)
+    session.show(session.ask(lambda client: client.audit_quote(request)), _draw, request)
 
 
 def _content(file: str) -> bytes:
@@ -102,9 +97,20 @@ def _draw(console: Console, answer: AuditQuoteResponse) -> None:
             body.add_row(Text(sign, style=style), f"{finding.field}: {finding.text}" if finding.field else finding.text)
         console.print(body)
         console.print()
+    layout.sentences(console, "What the offer leaves open", _open(answer))
     layout.sentences(console, "Sums", [_sum(total.label, total) for total in answer.totals])
     layout.sentences(console, "Not read", [f"line {each.line}: {each.reason} ({each.text})" for each in answer.unread_lines])
     layout.footing(console, answer.assumptions, answer.catalogue_revision)
+
+
+def _open(answer: AuditQuoteResponse) -> list[str]:
+    """By which options one says what the offer does not."""
+    priced = [line for line in answer.lines if line.HasField("price_per_device")]
+    options_for = {
+        "--currency USD": any(not line.currency for line in priced),
+        "--price-unit once|per-hour|per-month|per-year": any(not line.HasField("price_unit") for line in priced),
+    }
+    return [f"{option} says it" for option, is_open in options_for.items() if is_open]
 
 
 def _reading(console: Console, reading: QuoteReading) -> None:

@@ -9,11 +9,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tonnage.cli import layout, options
+from tonnage import methods
+from tonnage.cli import layout, options, titles
 from tonnage.cli.engine_options import EngineOptions, with_engine
 from tonnage.cli.exits import Exit
 from tonnage.cli.options import grouped
 from tonnage.cli.quantities import count, counted, duration, percent, significant, words
+from tonnage.cli.request_file import Question, has_request_file
 from tonnage.cli.session import Session
 from tonnage.cli.subject import Subject, with_accelerated_subject
 from tonnage.v1.serving_service_pb2 import (
@@ -24,6 +26,7 @@ from tonnage.v1.serving_service_pb2 import (
     ServingEstimate,
     ServingObservation,
     SpeculativeDecoding,
+    Workload,
 )
 
 
@@ -31,8 +34,8 @@ from tonnage.v1.serving_service_pb2 import (
 class LoadOptions:
     """The requests: like what, and how many."""
 
-    input_tokens: int
-    output_tokens: int
+    input_tokens: int | None
+    output_tokens: int | None
     concurrency: float | None
     requests_per_second: float | None
     prefix_cache_hit_ratio: float | None
@@ -63,12 +66,6 @@ class LoadOptions:
             given = next(iter(fields)).replace("_", "-")
             raise click.UsageError(f"--{given} goes with --{missing[0].replace('_', '-')}")
         return _made(kind, fields)
-
-    def __str__(self) -> str:
-        lengths = f"{count(self.input_tokens)} in, {count(self.output_tokens)} out"
-        if self.requests_per_second is not None:
-            return f"{lengths}, {significant(self.requests_per_second)} requests/s"
-        return lengths if self.concurrency is None else f"{lengths}, concurrency {count(self.concurrency)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +157,11 @@ _with_observed = grouped(
 
 
 @click.command(
+    cls=Question,
     epilog=options.examples(
         "tonnage serving llama-3.1-70b h200-sxm --engine vllm --tp 8 --weights fp8 --concurrency 64",
         "tonnage serving --model gpt-oss-120b --accelerator b200-sxm --engine trtllm --rate 5 --isl 4096 --osl 512",
-    )
+    ),
 )
 @with_accelerated_subject
 @with_engine
@@ -188,22 +186,33 @@ def serving(
 ) -> None:
     """Estimate what an engine really serves of MODEL on ACCELERATOR, with ranges, beside the bound."""
     spec = engine.spec()
-    if spec is None:
+    if spec is None and not has_request_file():
         raise click.UsageError("name an engine: --engine vllm, sglang, tensorrt-llm, llama.cpp or gpt-fast")
     asked = {**load.given(), **observed.given(), **split.given(), **formats.given(), **rest}
-    answer = session.ask(
-        lambda client: client.estimate_serving(model=subject.model, accelerator=subject.accelerator, engine=spec, **asked)
+    request = session.request(
+        methods.ESTIMATE_SERVING, model=subject.model, accelerator=subject.accelerator, engine=spec, **asked
     )
-    devices = f"{answer.num_devices} × {subject.hardware_title}"
+    answer = session.ask(lambda client: client.estimate_serving(request))
+    devices = f"{answer.num_devices} × {titles.hardware(request.accelerator, subject.hardware_title)}"
 
     def draw(console: Console, drawn: EstimateServingResponse) -> None:
-        named = " ".join(filter(None, (spec.name, spec.version)))
-        layout.title(console, subject.model_title, devices, named, str(split), str(formats), str(load))
+        named = " ".join(filter(None, (request.engine.name, request.engine.version)))
+        replica = titles.split(request.parallelism), titles.formats(request.precision)
+        layout.title(
+            console, titles.model(request.model, subject.model_title), devices, named, *replica, _load(request.workload)
+        )
         _draw(console, drawn)
 
     session.show(answer, draw)
     if check and not answer.fits:
         raise SystemExit(Exit.DOES_NOT_FIT)
+
+
+def _load(workload: Workload) -> str:
+    lengths = f"{count(workload.input_tokens)} in, {count(workload.output_tokens)} out"
+    if workload.HasField("requests_per_second"):
+        return f"{lengths}, {significant(workload.requests_per_second)} requests/s"
+    return f"{lengths}, concurrency {count(workload.concurrency)}" if workload.HasField("concurrency") else lengths
 
 
 def _draw(console: Console, answer: EstimateServingResponse) -> None:

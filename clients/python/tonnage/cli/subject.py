@@ -11,6 +11,7 @@ from google.protobuf import json_format
 
 from tonnage.cli.options import Command, Decorator, grouped
 from tonnage.cli.quantities import large_count
+from tonnage.cli.request_file import has_request_file
 from tonnage.errors import InvalidRequest
 from tonnage.structs import struct
 from tonnage.v1.accelerator_pb2 import AcceleratorSpec, InlineAccelerator, NodeSpec
@@ -21,9 +22,9 @@ _JSON_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model and the hardware to carry it, as messages and as one calls them."""
+    """A model and the hardware to carry it, as messages and as one calls them; empty where a request file says them."""
 
-    model: ModelSpec
+    model: ModelSpec | None
     model_title: str
     accelerator: AcceleratorSpec | None = None
     node: NodeSpec | None = None
@@ -45,7 +46,7 @@ class PartialSubject:
 class AcceleratedWords:
     """An accelerator, and the words that stand after it."""
 
-    accelerator: AcceleratorSpec
+    accelerator: AcceleratorSpec | None
     hardware_title: str
     words: tuple[str, ...]
 
@@ -108,8 +109,7 @@ def _accelerated(
     model, model_title = _model(model_options, figures, left)
     accelerator, title = _accelerator(accelerator_options)
     if accelerator is None:
-        title = _next(left, "an accelerator", "accelerators")
-        accelerator = AcceleratorSpec(name=title)
+        accelerator, title = _named_accelerator(left)
     _refuse(left)
     return Subject(model, model_title, accelerator, hardware_title=title)
 
@@ -128,8 +128,19 @@ def _noded(
     if accelerator is None:
         node = node or _next(left, "a node type (or --accelerator with --devices-per-node)", "nodes")
     _refuse(left)
-    spec = None if node is None else NodeSpec(name=node)
+    spec = NodeSpec(name=node) if node else None
     return Subject(model, model_title, accelerator, spec, node or title)
+
+
+def _modelled(
+    names: tuple[str, ...], model_options: _ModelOptions, figures: _Figures, accelerator_options: _AcceleratorOptions
+) -> Subject:
+    """A name stands for the model, as far as no option gives it; an accelerator is not needed."""
+    left = list(names)
+    model, model_title = _model(model_options, figures, left)
+    accelerator, title = _accelerator(accelerator_options)
+    _refuse(left)
+    return Subject(model, model_title, accelerator, hardware_title=title)
 
 
 def _partial(model_options: _ModelOptions, figures: _Figures, accelerator_options: _AcceleratorOptions) -> PartialSubject:
@@ -144,8 +155,7 @@ def _with_words(words: tuple[str, ...], accelerator_options: _AcceleratorOptions
     left = list(words)
     accelerator, title = _accelerator(accelerator_options)
     if accelerator is None:
-        title = _next(left, "an accelerator", "accelerators")
-        accelerator = AcceleratorSpec(name=title)
+        accelerator, title = _named_accelerator(left)
     return AcceleratedWords(accelerator, title, tuple(left))
 
 
@@ -174,13 +184,14 @@ def _subject(gather: Callable[..., Subject], metavar: str, *options: Decorator) 
     return decorate
 
 
+with_modelled_subject = _subject(_modelled, "[MODEL]")
 with_accelerated_subject = _subject(_accelerated, "[MODEL] [ACCELERATOR]")
 with_noded_subject = _subject(
     _noded, "[MODEL] [NODE]", click.option("--node", metavar="NAME", help="A node type of the catalogue.")
 )
 
 
-def _model(options: _ModelOptions, figures: _Figures, names: list[str]) -> tuple[ModelSpec, str]:
+def _model(options: _ModelOptions, figures: _Figures, names: list[str]) -> tuple[ModelSpec | None, str]:
     dense = _dense(figures)
     if sum(source is not None for source in (options.model, options.config, dense)) > 1:
         raise click.UsageError("give one model: a name, --config, or its figures")
@@ -193,7 +204,10 @@ def _model(options: _ModelOptions, figures: _Figures, names: list[str]) -> tuple
     if options.config:
         _read_config(spec, options.config, options.quantization)
         return spec, str(options.config)
-    spec.name = _no_file(options.model or _next(names, "a model", "models"))
+    name = options.model or _next(names, "a model", "models")
+    if not name:  # the request file has it
+        return spec if options.multi_token_prediction else None, ""
+    spec.name = _no_file(name)
     return spec, spec.name
 
 
@@ -244,6 +258,11 @@ def _accelerator(options: _AcceleratorOptions) -> tuple[AcceleratorSpec | None, 
     return AcceleratorSpec(inline=inline), inline.title or str(options.accelerator_file)
 
 
+def _named_accelerator(names: list[str]) -> tuple[AcceleratorSpec | None, str]:
+    title = _next(names, "an accelerator", "accelerators")
+    return AcceleratorSpec(name=title) if title else None, title
+
+
 def _content(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -256,6 +275,8 @@ def _content(path: Path) -> dict[str, Any]:
 
 def _next(names: list[str], missing: str, command: str) -> str:
     if not names:
+        if has_request_file():
+            return ""
         raise click.UsageError(f"name {missing}; `tonnage {command}` lists them")
     return names.pop(0)
 

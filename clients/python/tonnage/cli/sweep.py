@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias, TypeVar
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from tonnage import methods
 from tonnage.cli import options
-from tonnage.cli.exits import Exit, refuse
+from tonnage.cli.exits import Exit
 from tonnage.cli.quantities import count
+from tonnage.cli.request_file import Question, has_request_file
 from tonnage.cli.session import Session
-from tonnage.client import Client
 from tonnage.errors import TonnageError
+from tonnage.methods import Streaming
 from tonnage.requests import Accelerator, Engine, Model
-from tonnage.sweep_requests import Formats, Length, Shape
+from tonnage.sweep_requests import Formats, Length, Shape, run_sweep
 from tonnage.sweeps import Sweep
-from tonnage.v1.sweep_service_pb2 import SkippedPoints
+from tonnage.v1.sweep_service_pb2 import RunSweepRequest, RunSweepResponse, SkippedPoints
 
 _T = TypeVar("_T")
 Given: TypeAlias = tuple[list[_T], ...]
@@ -86,12 +89,13 @@ _NUMBERS = "N|A:B|A:B:STEP"
 
 
 @click.command(
+    cls=Question,
     epilog=options.examples(
         "tonnage sweep --model llama-3.1-70b --accelerator h100-sxm,h200-sxm --shape tp4,tp8 \\",
         "    --batch-size 1:256 --context-tokens 1024,4096,16384 --output sweep.csv",
         "tonnage sweep --model llama-3.1-70b --accelerator h100-sxm --shape tp8 --engine vllm==0.19 \\",
         "    --concurrency 1:128 --length 1024+256 --json",
-    )
+    ),
 )
 @_axis("--model", "NAME", _one, "Models of the catalogue.")
 @_axis("--accelerator", "NAME", _one, "Accelerators of the catalogue.")
@@ -106,7 +110,7 @@ _NUMBERS = "N|A:B|A:B:STEP"
 @click.option(
     "--output", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="Where to write. [default: here]"
 )
-@options.with_session
+@options.with_streamed_session
 def sweep(
     model: Given[Model],
     accelerator: Given[Accelerator],
@@ -125,29 +129,47 @@ def sweep(
 
     With --engine the points are estimates of serving, without it bounds on decode. --timeout ends the sweep with what is done.
     """
+    request = session.request(
+        _RUN_SWEEP,
+        models=_joined(model),
+        accelerators=_joined(accelerator),
+        shapes=_joined(shape),
+        precisions=_joined(precision),
+        batch_sizes=_joined(batch_size),
+        context_tokens=_joined(context_tokens),
+        engines=_joined(engine),
+        concurrencies=_joined(concurrency),
+        lengths=_joined(length),
+        memory_utilization_ratio=memory_utilization_ratio,
+        time_limit_seconds=session.timeout if _is_time_said() else None,
+    )
+    if not request.HasField("time_limit_seconds"):
+        request.time_limit_seconds = session.timeout
     # The service ends in time by itself; what is under way then still has to be read.
-    patience = 2 * session.timeout + 10
-    with Client(session.server, timeout=patience) as client, _opened(output) as target:
+    patience = 2 * request.time_limit_seconds + 10
+    with session.client(patience) as client, _opened(output) as target:
         try:
-            under_way = client.run_sweep(
-                models=_joined(model),
-                accelerators=_joined(accelerator),
-                shapes=_joined(shape),
-                precisions=_joined(precision),
-                batch_sizes=_joined(batch_size),
-                context_tokens=_joined(context_tokens),
-                engines=_joined(engine),
-                concurrencies=_joined(concurrency),
-                lengths=_joined(length),
-                memory_utilization_ratio=memory_utilization_ratio,
-                time_limit_seconds=session.timeout,
-            )
+            under_way = client.run_sweep(request)
             _write(under_way, target, session.as_json)
         except TonnageError as error:
-            refuse(error, session.server, patience, session.as_json)
+            session.refuse(error, patience)
     _report(under_way)
     if under_way.end is None or not under_way.end.is_complete:
         raise SystemExit(Exit.UNREACHABLE)
+
+
+def _built(**fields: Any) -> RunSweepRequest:
+    request = run_sweep(**fields)
+    if has_request_file() and not (request.engines or request.concurrencies or request.lengths):
+        request.ClearField("kind")  # the file says of which kind it is
+    return request
+
+
+_RUN_SWEEP = Streaming(methods.RUN_SWEEP.path, _built, RunSweepRequest, RunSweepResponse)
+
+
+def _is_time_said() -> bool:
+    return click.get_current_context().get_parameter_source("timeout") is not ParameterSource.DEFAULT
 
 
 def _joined(lists: Given[_T]) -> tuple[_T, ...]:

@@ -189,7 +189,7 @@ def _device_price(*, is_own: bool) -> Callable[[ComparedAccelerator], Cell]:
 COMPARED = Layout(
     ComparedAccelerator.DESCRIPTOR,
     names={"currency": "BillingCurrency", **of_price("price.")},
-    left_out=frozenset({"peaks"}),  # a column for each number format
+    left_out=frozenset({"peaks", "explanation"}),  # a column for each number format; sheets of their own
     first=(
         *("x_accelerator", "x_counted_unit", "BillingCurrency", "ListUnitPrice", "ContractedUnitPrice", "PricingUnit"),
         *("PricingCategory", "ServiceCategory", "ProviderName", "RegionId", "x_price_date", "x_price_source"),

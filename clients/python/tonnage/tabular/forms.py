@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from tonnage.tables import csv_text
-from tonnage.tabular import catalogue, fleets, prices, provenance, quotes
+from tonnage.tabular import catalogue, explained, fleets, prices, provenance, quotes
 from tonnage.tabular.columns import Column, Layout, Table
 from tonnage.v1.catalogue_service_pb2 import (
     ListAcceleratorsResponse,
@@ -77,6 +77,8 @@ def _plan_sheets(answer: PlanFleetResponse) -> Iterable[Table]:
     yield _rows("Rejected options", fleets.EXCUSES, answer.excuses)
     yield _rows("Pareto front", fleets.FRONT, answer.pareto_front)
     yield _rows("Cost front", fleets.FRONT, answer.cost_front)
+    if answer.HasField("explanation"):
+        yield from explained.sheets([("", answer.explanation)])
 
 
 def _of_plan(column: Column) -> Column:
@@ -90,6 +92,8 @@ def _compared(answer: CompareAcceleratorsResponse) -> Table:
 def _compared_sheets(answer: CompareAcceleratorsResponse) -> Iterable[Table]:
     yield _compared(answer)
     yield _rows("Beside the first", fleets.GENERATIONS, answer.generations)
+    told = [each for each in answer.accelerators if each.HasField("explanation")]
+    yield from explained.sheets((each.accelerator, each.explanation) for each in told)
 
 
 def _quote(answer: AuditQuoteResponse) -> Table:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from google.protobuf import json_format
@@ -69,12 +69,21 @@ def sources(answer: Message) -> Table:
     rows: dict[tuple[Any, ...], None] = {}
     for found in messages_in(answer, "Source", "Price"):
         if isinstance(found, Source):
-            rows["figure", found.id, found.title, found.publisher or None, dated(found.date), found.url or None] = None
+            rows[_document(found)] = None
         elif isinstance(found, Price) and (found.source or found.source_url):
             rows["price", None, found.source or None, found.provider or None, dated(found.date), found.source_url or None] = (
                 None
             )
     return Table("Sources", _SOURCES, list(rows))
+
+
+def documents(found: Iterable[Any]) -> Table:
+    """The same of documents that are known already: messages, or whatever has the same fields."""
+    return Table("Sources", _SOURCES, [_document(each) for each in found])
+
+
+def _document(found: Any) -> tuple[Any, ...]:
+    return "figure", found.id, found.title, found.publisher or None, dated(found.date), found.url or None
 
 
 def assumptions(answer: Message) -> Table:

@@ -3,10 +3,13 @@
 openpyxl is loaded by the first workbook, not before.
 """
 
+import contextlib
 import io
+import os
 import re
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import IO, TYPE_CHECKING, Any
@@ -61,6 +64,8 @@ class WorkbookWriter:
 
         self._workbook: Workbook = Workbook(write_only=True)
         self._streamed: list[StreamedSheet] = []
+        # Of a workbook that is never saved, because its asker went away or the disk is full, nothing must stay behind.
+        weakref.finalize(self, _cleaned_up, self._workbook, self._streamed)
 
     def add(self, table: Table) -> None:
         """A sheet with all its rows."""
@@ -86,6 +91,19 @@ class WorkbookWriter:
         with _FixedZip(target, self._workbook, self._streamed) as archive:
             ExcelWriter(self._workbook, archive).save()
         return target.getvalue()
+
+
+def _cleaned_up(workbook: "Workbook", streamed: "Sequence[StreamedSheet]") -> None:
+    """Removes the files that openpyxl keeps until a workbook is saved or the process ends, and those of ours."""
+    for each in streamed:
+        with contextlib.suppress(OSError):  # what it still holds back finds no room either
+            each.rows.close()
+    for sheet in workbook.worksheets:
+        writer: Any = getattr(sheet, "_writer", None)
+        if writer is not None and os.path.exists(writer.out):
+            with contextlib.suppress(Exception):  # in order, else each of openpyxl's generators complains as it goes
+                sheet.close()
+            writer.cleanup()
 
 
 class Sheet:

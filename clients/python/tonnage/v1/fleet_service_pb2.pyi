@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from tonnage.v1 import engine_pb2 as _engine_pb2
+from tonnage.v1 import explanation_pb2 as _explanation_pb2
 from tonnage.v1 import model_pb2 as _model_pb2
 from tonnage.v1 import price_pb2 as _price_pb2
 from tonnage.v1 import serving_service_pb2 as _serving_service_pb2
@@ -245,6 +246,7 @@ class PlanFleetRequest(_message.Message):
     UNSERVED_COST_RATIO_FIELD_NUMBER: _builtins.int
     MAX_PLANS_FIELD_NUMBER: _builtins.int
     MEMORY_UTILIZATION_RATIO_FIELD_NUMBER: _builtins.int
+    EXPLAIN_FIELD_NUMBER: _builtins.int
     devices_per_node: _builtins.int
     """Devices that share a host, for accelerators. Default 8, or as many as their fastest link joins where that is fewer."""
     max_tensor: _builtins.int
@@ -275,6 +277,8 @@ class PlanFleetRequest(_message.Message):
     """Plans to answer at most. Default 20."""
     memory_utilization_ratio: _builtins.float
     """The share of the usable memory that the engine may take. Default: the engine flag's, else 0.9."""
+    explain: _builtins.bool
+    """Whether to show, for the first plan, every formula from the load to replicas, nodes and costs with its inputs and sources."""
     @_builtins.property
     def model(self) -> _model_pb2.ModelSpec:
         """The model."""
@@ -344,10 +348,11 @@ class PlanFleetRequest(_message.Message):
         unserved_cost_ratio: _builtins.float | None = ...,
         max_plans: _builtins.int | None = ...,
         memory_utilization_ratio: _builtins.float | None = ...,
+        explain: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_certainty", b"_certainty", "_cost_split", b"_cost_split", "_devices_per_node", b"_devices_per_node", "_headroom_ratio", b"_headroom_ratio", "_max_plans", b"_max_plans", "_max_tensor", b"_max_tensor", "_memory_utilization_ratio", b"_memory_utilization_ratio", "_redundant_nodes", b"_redundant_nodes", "_term", b"_term", "_transfer_bytes_per_second", b"_transfer_bytes_per_second", "_unserved_cost_ratio", b"_unserved_cost_ratio", "certainty", b"certainty", "cost_split", b"cost_split", "devices_per_node", b"devices_per_node", "headroom_ratio", b"headroom_ratio", "max_plans", b"max_plans", "max_tensor", b"max_tensor", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "power", b"power", "precision", b"precision", "price_list", b"price_list", "redundant_nodes", b"redundant_nodes", "service_level", b"service_level", "term", b"term", "transfer_bytes_per_second", b"transfer_bytes_per_second", "unserved_cost_ratio", b"unserved_cost_ratio"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_certainty", b"_certainty", "_cost_split", b"_cost_split", "_devices_per_node", b"_devices_per_node", "_headroom_ratio", b"_headroom_ratio", "_max_plans", b"_max_plans", "_max_tensor", b"_max_tensor", "_memory_utilization_ratio", b"_memory_utilization_ratio", "_redundant_nodes", b"_redundant_nodes", "_term", b"_term", "_transfer_bytes_per_second", b"_transfer_bytes_per_second", "_unserved_cost_ratio", b"_unserved_cost_ratio", "accelerators", b"accelerators", "certainty", b"certainty", "cost_split", b"cost_split", "currency", b"currency", "devices_per_node", b"devices_per_node", "disaggregated", b"disaggregated", "engines", b"engines", "headroom_ratio", b"headroom_ratio", "max_plans", b"max_plans", "max_tensor", b"max_tensor", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "node_types", b"node_types", "power", b"power", "precision", b"precision", "price_list", b"price_list", "purchases", b"purchases", "redundant_nodes", b"redundant_nodes", "region", b"region", "service_level", b"service_level", "term", b"term", "transfer_bytes_per_second", b"transfer_bytes_per_second", "unserved_cost_ratio", b"unserved_cost_ratio", "workloads", b"workloads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_certainty", b"_certainty", "_cost_split", b"_cost_split", "_devices_per_node", b"_devices_per_node", "_headroom_ratio", b"_headroom_ratio", "_max_plans", b"_max_plans", "_max_tensor", b"_max_tensor", "_memory_utilization_ratio", b"_memory_utilization_ratio", "_redundant_nodes", b"_redundant_nodes", "_term", b"_term", "_transfer_bytes_per_second", b"_transfer_bytes_per_second", "_unserved_cost_ratio", b"_unserved_cost_ratio", "accelerators", b"accelerators", "certainty", b"certainty", "cost_split", b"cost_split", "currency", b"currency", "devices_per_node", b"devices_per_node", "disaggregated", b"disaggregated", "engines", b"engines", "explain", b"explain", "headroom_ratio", b"headroom_ratio", "max_plans", b"max_plans", "max_tensor", b"max_tensor", "memory_utilization_ratio", b"memory_utilization_ratio", "model", b"model", "node_types", b"node_types", "power", b"power", "precision", b"precision", "price_list", b"price_list", "purchases", b"purchases", "redundant_nodes", b"redundant_nodes", "region", b"region", "service_level", b"service_level", "term", b"term", "transfer_bytes_per_second", b"transfer_bytes_per_second", "unserved_cost_ratio", b"unserved_cost_ratio", "workloads", b"workloads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__certainty: _TypeAlias = _typing.Literal["certainty"]  # noqa: Y015
     _WhichOneofArgType__certainty: _TypeAlias = _typing.Literal["_certainty", b"_certainty"]  # noqa: Y015
@@ -833,6 +838,8 @@ class FleetExcuse(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     AT_LEAST_SECONDS_FIELD_NUMBER: _builtins.int
     ALLOWED_SECONDS_FIELD_NUMBER: _builtins.int
+    FITTING_PARALLELISM_FIELD_NUMBER: _builtins.int
+    FITTING_NUM_NODES_FIELD_NUMBER: _builtins.int
     node_type: _builtins.str
     """The node type; empty for accelerators."""
     accelerator: _builtins.str
@@ -851,9 +858,17 @@ class FleetExcuse(_message.Message):
     """What that time is at the very least."""
     allowed_seconds: _builtins.float
     """What it should be."""
+    fitting_num_nodes: _builtins.int
+    """The nodes that such a replica takes."""
     @_builtins.property
     def parallelism(self) -> _model_pb2.Parallelism:
         """How a replica would have been split; absent where it holds for every shape."""
+
+    @_builtins.property
+    def fitting_parallelism(self) -> _model_pb2.Parallelism:
+        """Where no shape within a node fits: the smallest that would, over several nodes. It is no plan, since what collectives and stages
+        over a network take is not calibrated.
+        """
 
     def __init__(
         self,
@@ -868,21 +883,27 @@ class FleetExcuse(_message.Message):
         limit: Global___FleetPool.Limit.ValueType | None = ...,
         at_least_seconds: _builtins.float | None = ...,
         allowed_seconds: _builtins.float | None = ...,
+        fitting_parallelism: _model_pb2.Parallelism | None = ...,
+        fitting_num_nodes: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_seconds", b"_allowed_seconds", "_at_least_seconds", b"_at_least_seconds", "_limit", b"_limit", "allowed_seconds", b"allowed_seconds", "at_least_seconds", b"at_least_seconds", "limit", b"limit", "parallelism", b"parallelism"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_seconds", b"_allowed_seconds", "_at_least_seconds", b"_at_least_seconds", "_fitting_num_nodes", b"_fitting_num_nodes", "_limit", b"_limit", "allowed_seconds", b"allowed_seconds", "at_least_seconds", b"at_least_seconds", "fitting_num_nodes", b"fitting_num_nodes", "fitting_parallelism", b"fitting_parallelism", "limit", b"limit", "parallelism", b"parallelism"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_seconds", b"_allowed_seconds", "_at_least_seconds", b"_at_least_seconds", "_limit", b"_limit", "accelerator", b"accelerator", "allowed_seconds", b"allowed_seconds", "at_least_seconds", b"at_least_seconds", "engine", b"engine", "is_disaggregated", b"is_disaggregated", "limit", b"limit", "node_type", b"node_type", "parallelism", b"parallelism", "reason", b"reason", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_seconds", b"_allowed_seconds", "_at_least_seconds", b"_at_least_seconds", "_fitting_num_nodes", b"_fitting_num_nodes", "_limit", b"_limit", "accelerator", b"accelerator", "allowed_seconds", b"allowed_seconds", "at_least_seconds", b"at_least_seconds", "engine", b"engine", "fitting_num_nodes", b"fitting_num_nodes", "fitting_parallelism", b"fitting_parallelism", "is_disaggregated", b"is_disaggregated", "limit", b"limit", "node_type", b"node_type", "parallelism", b"parallelism", "reason", b"reason", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__allowed_seconds: _TypeAlias = _typing.Literal["allowed_seconds"]  # noqa: Y015
     _WhichOneofArgType__allowed_seconds: _TypeAlias = _typing.Literal["_allowed_seconds", b"_allowed_seconds"]  # noqa: Y015
     _WhichOneofReturnType__at_least_seconds: _TypeAlias = _typing.Literal["at_least_seconds"]  # noqa: Y015
     _WhichOneofArgType__at_least_seconds: _TypeAlias = _typing.Literal["_at_least_seconds", b"_at_least_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__fitting_num_nodes: _TypeAlias = _typing.Literal["fitting_num_nodes"]  # noqa: Y015
+    _WhichOneofArgType__fitting_num_nodes: _TypeAlias = _typing.Literal["_fitting_num_nodes", b"_fitting_num_nodes"]  # noqa: Y015
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__allowed_seconds) -> _WhichOneofReturnType__allowed_seconds | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__at_least_seconds) -> _WhichOneofReturnType__at_least_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fitting_num_nodes) -> _WhichOneofReturnType__fitting_num_nodes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
 
@@ -1030,6 +1051,7 @@ class PlanFleetResponse(_message.Message):
     UNREAD_PRICES_FIELD_NUMBER: _builtins.int
     ASSUMPTIONS_FIELD_NUMBER: _builtins.int
     CATALOGUE_REVISION_FIELD_NUMBER: _builtins.int
+    EXPLANATION_FIELD_NUMBER: _builtins.int
     ranking: Global___PlanFleetResponse.Ranking.ValueType
     """What plans are ranked by."""
     num_candidates: _builtins.int
@@ -1070,6 +1092,10 @@ class PlanFleetResponse(_message.Message):
     def assumptions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What was assumed."""
 
+    @_builtins.property
+    def explanation(self) -> _explanation_pb2.Explanation:
+        """How the first plan came about; where nothing meets the service level, the nearest. Sent where it was asked for."""
+
     def __init__(
         self,
         *,
@@ -1084,10 +1110,11 @@ class PlanFleetResponse(_message.Message):
         unread_prices: _abc.Iterable[_price_pb2.UnreadPrice] | None = ...,
         assumptions: _abc.Iterable[_builtins.str] | None = ...,
         catalogue_revision: _builtins.str = ...,
+        explanation: _explanation_pb2.Explanation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["infeasible", b"infeasible", "least_regret", b"least_regret"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "infeasible", b"infeasible", "least_regret", b"least_regret"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumptions", b"assumptions", "catalogue_revision", b"catalogue_revision", "cost_front", b"cost_front", "excuses", b"excuses", "infeasible", b"infeasible", "least_regret", b"least_regret", "num_candidates", b"num_candidates", "pareto_front", b"pareto_front", "plans", b"plans", "ranking", b"ranking", "unread_prices", b"unread_prices"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumptions", b"assumptions", "catalogue_revision", b"catalogue_revision", "cost_front", b"cost_front", "excuses", b"excuses", "explanation", b"explanation", "infeasible", b"infeasible", "least_regret", b"least_regret", "num_candidates", b"num_candidates", "pareto_front", b"pareto_front", "plans", b"plans", "ranking", b"ranking", "unread_prices", b"unread_prices"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1111,6 +1138,7 @@ class CompareAcceleratorsRequest(_message.Message):
     TERM_FIELD_NUMBER: _builtins.int
     REGION_FIELD_NUMBER: _builtins.int
     CURRENCY_FIELD_NUMBER: _builtins.int
+    EXPLAIN_FIELD_NUMBER: _builtins.int
     input_tokens: _builtins.int
     """Tokens of a prompt."""
     output_tokens: _builtins.int
@@ -1123,6 +1151,8 @@ class CompareAcceleratorsRequest(_message.Message):
     """The region of the prices. Default: any."""
     currency: _builtins.str
     """The currency of the answer, an ISO 4217 code. Default: USD."""
+    explain: _builtins.bool
+    """Whether to show, for each accelerator, every formula with its inputs and sources."""
     @_builtins.property
     def model(self) -> _model_pb2.ModelSpec:
         """The model."""
@@ -1162,10 +1192,11 @@ class CompareAcceleratorsRequest(_message.Message):
         term: _price_pb2.Price.Term.ValueType | None = ...,
         region: _builtins.str = ...,
         currency: _builtins.str = ...,
+        explain: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_term", b"_term", "engine", b"engine", "model", b"model", "parallelism", b"parallelism", "precision", b"precision", "price_list", b"price_list", "term", b"term"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_term", b"_term", "accelerators", b"accelerators", "concurrency", b"concurrency", "currency", b"currency", "engine", b"engine", "input_tokens", b"input_tokens", "model", b"model", "output_tokens", b"output_tokens", "parallelism", b"parallelism", "precision", b"precision", "price_list", b"price_list", "region", b"region", "term", b"term"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_term", b"_term", "accelerators", b"accelerators", "concurrency", b"concurrency", "currency", b"currency", "engine", b"engine", "explain", b"explain", "input_tokens", b"input_tokens", "model", b"model", "output_tokens", b"output_tokens", "parallelism", b"parallelism", "precision", b"precision", "price_list", b"price_list", "region", b"region", "term", b"term"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__term: _TypeAlias = _typing.Literal["term"]  # noqa: Y015
     _WhichOneofArgType__term: _TypeAlias = _typing.Literal["_term", b"_term"]  # noqa: Y015
@@ -1226,12 +1257,14 @@ class ComparedAccelerator(_message.Message):
     TPOT_SECONDS_FIELD_NUMBER: _builtins.int
     TTFT_SECONDS_FIELD_NUMBER: _builtins.int
     COST_PER_DEVICE_HOUR_FIELD_NUMBER: _builtins.int
-    COST_PER_MILLION_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
-    JOULES_PER_MILLION_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
-    COSTS_REST_ON_BOUND_FIELD_NUMBER: _builtins.int
+    BOUND_COST_PER_MILLION_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    BOUND_JOULES_PER_MILLION_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    ESTIMATED_COST_PER_MILLION_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     CURRENCY_FIELD_NUMBER: _builtins.int
     PRICE_FIELD_NUMBER: _builtins.int
     NOTES_FIELD_NUMBER: _builtins.int
+    ESTIMATED_JOULES_PER_MILLION_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    EXPLANATION_FIELD_NUMBER: _builtins.int
     accelerator: _builtins.str
     """Its name in the catalogue."""
     counted_unit: _builtins.str
@@ -1254,12 +1287,14 @@ class ComparedAccelerator(_message.Message):
     """Whether weights and all requests fit. Absent where the memory or the model's cache is not known."""
     cost_per_device_hour: _builtins.float
     """What a device costs per hour, its price and date. Absent without a price."""
-    cost_per_million_output_tokens: _builtins.float
-    """Cost of a million output tokens where they bear everything: by the estimate, or by the bound where there is none."""
-    joules_per_million_output_tokens: _builtins.float
-    """Energy of a million output tokens at the accelerator's maximum power, in joules: by the estimate, or by the bound."""
-    costs_rest_on_bound: _builtins.bool
-    """Whether the two rest on the bound, for want of an estimate: they are then at least so much."""
+    bound_cost_per_million_output_tokens: _builtins.float
+    """Cost of a million output tokens where they bear everything and decode takes no longer than its bound: at least so much. Absent
+    without a price or a bound, and where it does not fit.
+    """
+    bound_joules_per_million_output_tokens: _builtins.float
+    """Energy of a million output tokens at the accelerator's maximum power and the bound, in joules. Absent where one of the two is
+    not known, and where it does not fit.
+    """
     currency: _builtins.str
     """The currency; empty without a price."""
     @_builtins.property
@@ -1279,12 +1314,28 @@ class ComparedAccelerator(_message.Message):
         """Seconds to the first token. Absent where nothing is calibrated."""
 
     @_builtins.property
+    def estimated_cost_per_million_output_tokens(self) -> _serving_service_pb2.Interval:
+        """What a million output tokens will cost where they bear everything, by the estimate: one run in ten costs less than the p10.
+        Absent without a price or an estimate, and where it does not fit.
+        """
+
+    @_builtins.property
     def price(self) -> _price_pb2.Price:
         """The price as it is printed."""
 
     @_builtins.property
     def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What is missing, and what was assumed."""
+
+    @_builtins.property
+    def estimated_joules_per_million_output_tokens(self) -> _serving_service_pb2.Interval:
+        """Energy of a million output tokens at the accelerator's maximum power, by the estimate, in joules. Absent where one of the two is
+        not known, and where it does not fit.
+        """
+
+    @_builtins.property
+    def explanation(self) -> _explanation_pb2.Explanation:
+        """How the bounds, the estimate and the costs came about. Sent where it was asked for."""
 
     def __init__(
         self,
@@ -1304,29 +1355,31 @@ class ComparedAccelerator(_message.Message):
         tpot_seconds: _serving_service_pb2.Interval | None = ...,
         ttft_seconds: _serving_service_pb2.Interval | None = ...,
         cost_per_device_hour: _builtins.float | None = ...,
-        cost_per_million_output_tokens: _builtins.float | None = ...,
-        joules_per_million_output_tokens: _builtins.float | None = ...,
-        costs_rest_on_bound: _builtins.bool = ...,
+        bound_cost_per_million_output_tokens: _builtins.float | None = ...,
+        bound_joules_per_million_output_tokens: _builtins.float | None = ...,
+        estimated_cost_per_million_output_tokens: _serving_service_pb2.Interval | None = ...,
         currency: _builtins.str = ...,
         price: _price_pb2.Price | None = ...,
         notes: _abc.Iterable[_builtins.str] | None = ...,
+        estimated_joules_per_million_output_tokens: _serving_service_pb2.Interval | None = ...,
+        explanation: _explanation_pb2.Explanation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cost_per_device_hour", b"_cost_per_device_hour", "_cost_per_million_output_tokens", b"_cost_per_million_output_tokens", "_decode_step_seconds", b"_decode_step_seconds", "_decode_tokens_per_second_per_device", b"_decode_tokens_per_second_per_device", "_fits", b"_fits", "_joules_per_million_output_tokens", b"_joules_per_million_output_tokens", "_max_watts", b"_max_watts", "_memory_bandwidth_bytes_per_second", b"_memory_bandwidth_bytes_per_second", "_prefill_seconds", b"_prefill_seconds", "_prefill_tokens_per_second_per_device", b"_prefill_tokens_per_second_per_device", "cost_per_device_hour", b"cost_per_device_hour", "cost_per_million_output_tokens", b"cost_per_million_output_tokens", "decode_step_seconds", b"decode_step_seconds", "decode_tokens_per_second_per_device", b"decode_tokens_per_second_per_device", "fits", b"fits", "joules_per_million_output_tokens", b"joules_per_million_output_tokens", "max_watts", b"max_watts", "memory_bandwidth_bytes_per_second", b"memory_bandwidth_bytes_per_second", "output_tokens_per_second_per_device", b"output_tokens_per_second_per_device", "prefill_seconds", b"prefill_seconds", "prefill_tokens_per_second_per_device", b"prefill_tokens_per_second_per_device", "price", b"price", "tpot_seconds", b"tpot_seconds", "ttft_seconds", b"ttft_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bound_cost_per_million_output_tokens", b"_bound_cost_per_million_output_tokens", "_bound_joules_per_million_output_tokens", b"_bound_joules_per_million_output_tokens", "_cost_per_device_hour", b"_cost_per_device_hour", "_decode_step_seconds", b"_decode_step_seconds", "_decode_tokens_per_second_per_device", b"_decode_tokens_per_second_per_device", "_fits", b"_fits", "_max_watts", b"_max_watts", "_memory_bandwidth_bytes_per_second", b"_memory_bandwidth_bytes_per_second", "_prefill_seconds", b"_prefill_seconds", "_prefill_tokens_per_second_per_device", b"_prefill_tokens_per_second_per_device", "bound_cost_per_million_output_tokens", b"bound_cost_per_million_output_tokens", "bound_joules_per_million_output_tokens", b"bound_joules_per_million_output_tokens", "cost_per_device_hour", b"cost_per_device_hour", "decode_step_seconds", b"decode_step_seconds", "decode_tokens_per_second_per_device", b"decode_tokens_per_second_per_device", "estimated_cost_per_million_output_tokens", b"estimated_cost_per_million_output_tokens", "estimated_joules_per_million_output_tokens", b"estimated_joules_per_million_output_tokens", "explanation", b"explanation", "fits", b"fits", "max_watts", b"max_watts", "memory_bandwidth_bytes_per_second", b"memory_bandwidth_bytes_per_second", "output_tokens_per_second_per_device", b"output_tokens_per_second_per_device", "prefill_seconds", b"prefill_seconds", "prefill_tokens_per_second_per_device", b"prefill_tokens_per_second_per_device", "price", b"price", "tpot_seconds", b"tpot_seconds", "ttft_seconds", b"ttft_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost_per_device_hour", b"_cost_per_device_hour", "_cost_per_million_output_tokens", b"_cost_per_million_output_tokens", "_decode_step_seconds", b"_decode_step_seconds", "_decode_tokens_per_second_per_device", b"_decode_tokens_per_second_per_device", "_fits", b"_fits", "_joules_per_million_output_tokens", b"_joules_per_million_output_tokens", "_max_watts", b"_max_watts", "_memory_bandwidth_bytes_per_second", b"_memory_bandwidth_bytes_per_second", "_prefill_seconds", b"_prefill_seconds", "_prefill_tokens_per_second_per_device", b"_prefill_tokens_per_second_per_device", "accelerator", b"accelerator", "cost_per_device_hour", b"cost_per_device_hour", "cost_per_million_output_tokens", b"cost_per_million_output_tokens", "costs_rest_on_bound", b"costs_rest_on_bound", "counted_unit", b"counted_unit", "currency", b"currency", "decode_step_seconds", b"decode_step_seconds", "decode_tokens_per_second_per_device", b"decode_tokens_per_second_per_device", "fits", b"fits", "joules_per_million_output_tokens", b"joules_per_million_output_tokens", "max_watts", b"max_watts", "memory_bandwidth_bytes_per_second", b"memory_bandwidth_bytes_per_second", "notes", b"notes", "output_tokens_per_second_per_device", b"output_tokens_per_second_per_device", "peaks", b"peaks", "prefill_seconds", b"prefill_seconds", "prefill_tokens_per_second_per_device", b"prefill_tokens_per_second_per_device", "price", b"price", "tpot_seconds", b"tpot_seconds", "ttft_seconds", b"ttft_seconds", "usable_memory_bytes", b"usable_memory_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bound_cost_per_million_output_tokens", b"_bound_cost_per_million_output_tokens", "_bound_joules_per_million_output_tokens", b"_bound_joules_per_million_output_tokens", "_cost_per_device_hour", b"_cost_per_device_hour", "_decode_step_seconds", b"_decode_step_seconds", "_decode_tokens_per_second_per_device", b"_decode_tokens_per_second_per_device", "_fits", b"_fits", "_max_watts", b"_max_watts", "_memory_bandwidth_bytes_per_second", b"_memory_bandwidth_bytes_per_second", "_prefill_seconds", b"_prefill_seconds", "_prefill_tokens_per_second_per_device", b"_prefill_tokens_per_second_per_device", "accelerator", b"accelerator", "bound_cost_per_million_output_tokens", b"bound_cost_per_million_output_tokens", "bound_joules_per_million_output_tokens", b"bound_joules_per_million_output_tokens", "cost_per_device_hour", b"cost_per_device_hour", "counted_unit", b"counted_unit", "currency", b"currency", "decode_step_seconds", b"decode_step_seconds", "decode_tokens_per_second_per_device", b"decode_tokens_per_second_per_device", "estimated_cost_per_million_output_tokens", b"estimated_cost_per_million_output_tokens", "estimated_joules_per_million_output_tokens", b"estimated_joules_per_million_output_tokens", "explanation", b"explanation", "fits", b"fits", "max_watts", b"max_watts", "memory_bandwidth_bytes_per_second", b"memory_bandwidth_bytes_per_second", "notes", b"notes", "output_tokens_per_second_per_device", b"output_tokens_per_second_per_device", "peaks", b"peaks", "prefill_seconds", b"prefill_seconds", "prefill_tokens_per_second_per_device", b"prefill_tokens_per_second_per_device", "price", b"price", "tpot_seconds", b"tpot_seconds", "ttft_seconds", b"ttft_seconds", "usable_memory_bytes", b"usable_memory_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__bound_cost_per_million_output_tokens: _TypeAlias = _typing.Literal["bound_cost_per_million_output_tokens"]  # noqa: Y015
+    _WhichOneofArgType__bound_cost_per_million_output_tokens: _TypeAlias = _typing.Literal["_bound_cost_per_million_output_tokens", b"_bound_cost_per_million_output_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__bound_joules_per_million_output_tokens: _TypeAlias = _typing.Literal["bound_joules_per_million_output_tokens"]  # noqa: Y015
+    _WhichOneofArgType__bound_joules_per_million_output_tokens: _TypeAlias = _typing.Literal["_bound_joules_per_million_output_tokens", b"_bound_joules_per_million_output_tokens"]  # noqa: Y015
     _WhichOneofReturnType__cost_per_device_hour: _TypeAlias = _typing.Literal["cost_per_device_hour"]  # noqa: Y015
     _WhichOneofArgType__cost_per_device_hour: _TypeAlias = _typing.Literal["_cost_per_device_hour", b"_cost_per_device_hour"]  # noqa: Y015
-    _WhichOneofReturnType__cost_per_million_output_tokens: _TypeAlias = _typing.Literal["cost_per_million_output_tokens"]  # noqa: Y015
-    _WhichOneofArgType__cost_per_million_output_tokens: _TypeAlias = _typing.Literal["_cost_per_million_output_tokens", b"_cost_per_million_output_tokens"]  # noqa: Y015
     _WhichOneofReturnType__decode_step_seconds: _TypeAlias = _typing.Literal["decode_step_seconds"]  # noqa: Y015
     _WhichOneofArgType__decode_step_seconds: _TypeAlias = _typing.Literal["_decode_step_seconds", b"_decode_step_seconds"]  # noqa: Y015
     _WhichOneofReturnType__decode_tokens_per_second_per_device: _TypeAlias = _typing.Literal["decode_tokens_per_second_per_device"]  # noqa: Y015
     _WhichOneofArgType__decode_tokens_per_second_per_device: _TypeAlias = _typing.Literal["_decode_tokens_per_second_per_device", b"_decode_tokens_per_second_per_device"]  # noqa: Y015
     _WhichOneofReturnType__fits: _TypeAlias = _typing.Literal["fits"]  # noqa: Y015
     _WhichOneofArgType__fits: _TypeAlias = _typing.Literal["_fits", b"_fits"]  # noqa: Y015
-    _WhichOneofReturnType__joules_per_million_output_tokens: _TypeAlias = _typing.Literal["joules_per_million_output_tokens"]  # noqa: Y015
-    _WhichOneofArgType__joules_per_million_output_tokens: _TypeAlias = _typing.Literal["_joules_per_million_output_tokens", b"_joules_per_million_output_tokens"]  # noqa: Y015
     _WhichOneofReturnType__max_watts: _TypeAlias = _typing.Literal["max_watts"]  # noqa: Y015
     _WhichOneofArgType__max_watts: _TypeAlias = _typing.Literal["_max_watts", b"_max_watts"]  # noqa: Y015
     _WhichOneofReturnType__memory_bandwidth_bytes_per_second: _TypeAlias = _typing.Literal["memory_bandwidth_bytes_per_second"]  # noqa: Y015
@@ -1336,17 +1389,17 @@ class ComparedAccelerator(_message.Message):
     _WhichOneofReturnType__prefill_tokens_per_second_per_device: _TypeAlias = _typing.Literal["prefill_tokens_per_second_per_device"]  # noqa: Y015
     _WhichOneofArgType__prefill_tokens_per_second_per_device: _TypeAlias = _typing.Literal["_prefill_tokens_per_second_per_device", b"_prefill_tokens_per_second_per_device"]  # noqa: Y015
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__cost_per_device_hour) -> _WhichOneofReturnType__cost_per_device_hour | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__bound_cost_per_million_output_tokens) -> _WhichOneofReturnType__bound_cost_per_million_output_tokens | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__cost_per_million_output_tokens) -> _WhichOneofReturnType__cost_per_million_output_tokens | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__bound_joules_per_million_output_tokens) -> _WhichOneofReturnType__bound_joules_per_million_output_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cost_per_device_hour) -> _WhichOneofReturnType__cost_per_device_hour | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__decode_step_seconds) -> _WhichOneofReturnType__decode_step_seconds | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__decode_tokens_per_second_per_device) -> _WhichOneofReturnType__decode_tokens_per_second_per_device | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__fits) -> _WhichOneofReturnType__fits | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__joules_per_million_output_tokens) -> _WhichOneofReturnType__joules_per_million_output_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_watts) -> _WhichOneofReturnType__max_watts | None: ...
     @_typing.overload

@@ -23,10 +23,11 @@ _sym_db = _symbol_database.Default()
 
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from tonnage.v1 import cluster_fit_pb2 as tonnage_dot_v1_dot_cluster__fit__pb2
 from tonnage.v1 import placement_pb2 as tonnage_dot_v1_dot_placement__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"tonnage/v1/placement_service.proto\x12\ntonnage.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1atonnage/v1/placement.proto\"\xc0\x01\n\x18SimulatePlacementRequest\x12\x35\n\x07\x63luster\x18\x01 \x01(\x0b\x32\x13.tonnage.v1.ClusterB\x06\xbaH\x03\xc8\x01\x01R\x07\x63luster\x12\x38\n\x04jobs\x18\x02 \x03(\x0b\x32\x18.tonnage.v1.PlacementJobB\n\xbaH\x07\x92\x01\x04\x10\xa0\x9c\x01R\x04jobs\x12\x33\n\x06policy\x18\x03 \x01(\x0b\x32\x1b.tonnage.v1.PlacementPolicyR\x06policy\"\xe5\x05\n\x19SimulatePlacementResponse\x12\x1f\n\x0bnum_devices\x18\x01 \x01(\x05R\nnumDevices\x12.\n\x13num_devices_working\x18\x02 \x01(\x05R\x11numDevicesWorking\x12\x31\n\x15num_devices_held_idle\x18\x03 \x01(\x05R\x12numDevicesHeldIdle\x12(\n\x10num_devices_free\x18\x04 \x01(\x05R\x0enumDevicesFree\x12\x30\n\x14num_devices_stranded\x18\x05 \x01(\x05R\x12numDevicesStranded\x12\x36\n\x17num_devices_unavailable\x18\x06 \x01(\x05R\x15numDevicesUnavailable\x12\x1f\n\x0b\x65nd_seconds\x18\x07 \x01(\x01R\nendSeconds\x12)\n\x04jobs\x18\x08 \x03(\x0b\x32\x15.tonnage.v1.PlacedJobR\x04jobs\x12\x39\n\x0bnode_groups\x18\t \x03(\x0b\x32\x18.tonnage.v1.NodeGroupUseR\nnodeGroups\x12;\n\tdeadlocks\x18\n \x03(\x0b\x32\x1d.tonnage.v1.PlacementDeadlockR\tdeadlocks\x12\x37\n\x08remedies\x18\x0b \x03(\x0b\x32\x1b.tonnage.v1.PlacementRemedyR\x08remedies\x12/\n\x05steps\x18\x0c \x03(\x0b\x32\x19.tonnage.v1.PlacementStepR\x05steps\x12\x1b\n\tnum_steps\x18\r \x01(\x05R\x08numSteps\x12\x14\n\x05notes\x18\x0e \x03(\tR\x05notes\x12 \n\x0b\x61ssumptions\x18\x0f \x03(\tR\x0b\x61ssumptions\x12-\n\x12\x63\x61talogue_revision\x18\x10 \x01(\tR\x11\x63\x61talogueRevision2\x99\x01\n\x10PlacementService\x12\x84\x01\n\x11SimulatePlacement\x12$.tonnage.v1.SimulatePlacementRequest\x1a%.tonnage.v1.SimulatePlacementResponse\"\"\x82\xd3\xe4\x93\x02\x1c\"\x17/v1/placements:simulate:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"tonnage/v1/placement_service.proto\x12\ntonnage.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1ctonnage/v1/cluster_fit.proto\x1a\x1atonnage/v1/placement.proto\"\xc0\x01\n\x18SimulatePlacementRequest\x12\x35\n\x07\x63luster\x18\x01 \x01(\x0b\x32\x13.tonnage.v1.ClusterB\x06\xbaH\x03\xc8\x01\x01R\x07\x63luster\x12\x38\n\x04jobs\x18\x02 \x03(\x0b\x32\x18.tonnage.v1.PlacementJobB\n\xbaH\x07\x92\x01\x04\x10\xa0\x9c\x01R\x04jobs\x12\x33\n\x06policy\x18\x03 \x01(\x0b\x32\x1b.tonnage.v1.PlacementPolicyR\x06policy\"\xe5\x05\n\x19SimulatePlacementResponse\x12\x1f\n\x0bnum_devices\x18\x01 \x01(\x05R\nnumDevices\x12.\n\x13num_devices_working\x18\x02 \x01(\x05R\x11numDevicesWorking\x12\x31\n\x15num_devices_held_idle\x18\x03 \x01(\x05R\x12numDevicesHeldIdle\x12(\n\x10num_devices_free\x18\x04 \x01(\x05R\x0enumDevicesFree\x12\x30\n\x14num_devices_stranded\x18\x05 \x01(\x05R\x12numDevicesStranded\x12\x36\n\x17num_devices_unavailable\x18\x06 \x01(\x05R\x15numDevicesUnavailable\x12\x1f\n\x0b\x65nd_seconds\x18\x07 \x01(\x01R\nendSeconds\x12)\n\x04jobs\x18\x08 \x03(\x0b\x32\x15.tonnage.v1.PlacedJobR\x04jobs\x12\x39\n\x0bnode_groups\x18\t \x03(\x0b\x32\x18.tonnage.v1.NodeGroupUseR\nnodeGroups\x12;\n\tdeadlocks\x18\n \x03(\x0b\x32\x1d.tonnage.v1.PlacementDeadlockR\tdeadlocks\x12\x37\n\x08remedies\x18\x0b \x03(\x0b\x32\x1b.tonnage.v1.PlacementRemedyR\x08remedies\x12/\n\x05steps\x18\x0c \x03(\x0b\x32\x19.tonnage.v1.PlacementStepR\x05steps\x12\x1b\n\tnum_steps\x18\r \x01(\x05R\x08numSteps\x12\x14\n\x05notes\x18\x0e \x03(\tR\x05notes\x12 \n\x0b\x61ssumptions\x18\x0f \x03(\tR\x0b\x61ssumptions\x12-\n\x12\x63\x61talogue_revision\x18\x10 \x01(\tR\x11\x63\x61talogueRevision2\x83\x02\n\x10PlacementService\x12\x84\x01\n\x11SimulatePlacement\x12$.tonnage.v1.SimulatePlacementRequest\x1a%.tonnage.v1.SimulatePlacementResponse\"\"\x82\xd3\xe4\x93\x02\x1c\"\x17/v1/placements:simulate:\x01*\x12h\n\nFitCluster\x12\x1d.tonnage.v1.FitClusterRequest\x1a\x1e.tonnage.v1.FitClusterResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\"\x10/v1/clusters:fit:\x01*b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,10 +40,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SIMULATEPLACEMENTREQUEST'].fields_by_name['jobs']._serialized_options = b'\272H\007\222\001\004\020\240\234\001'
   _globals['_PLACEMENTSERVICE'].methods_by_name['SimulatePlacement']._loaded_options = None
   _globals['_PLACEMENTSERVICE'].methods_by_name['SimulatePlacement']._serialized_options = b'\202\323\344\223\002\034\"\027/v1/placements:simulate:\001*'
-  _globals['_SIMULATEPLACEMENTREQUEST']._serialized_start=109
-  _globals['_SIMULATEPLACEMENTREQUEST']._serialized_end=301
-  _globals['_SIMULATEPLACEMENTRESPONSE']._serialized_start=304
-  _globals['_SIMULATEPLACEMENTRESPONSE']._serialized_end=1045
-  _globals['_PLACEMENTSERVICE']._serialized_start=1048
-  _globals['_PLACEMENTSERVICE']._serialized_end=1201
+  _globals['_PLACEMENTSERVICE'].methods_by_name['FitCluster']._loaded_options = None
+  _globals['_PLACEMENTSERVICE'].methods_by_name['FitCluster']._serialized_options = b'\202\323\344\223\002\025\"\020/v1/clusters:fit:\001*'
+  _globals['_SIMULATEPLACEMENTREQUEST']._serialized_start=139
+  _globals['_SIMULATEPLACEMENTREQUEST']._serialized_end=331
+  _globals['_SIMULATEPLACEMENTRESPONSE']._serialized_start=334
+  _globals['_SIMULATEPLACEMENTRESPONSE']._serialized_end=1075
+  _globals['_PLACEMENTSERVICE']._serialized_start=1078
+  _globals['_PLACEMENTSERVICE']._serialized_end=1337
 # @@protoc_insertion_point(module_scope)

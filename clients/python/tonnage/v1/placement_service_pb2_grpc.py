@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from tonnage.v1 import cluster_fit_pb2 as tonnage_dot_v1_dot_cluster__fit__pb2
 from tonnage.v1 import placement_service_pb2 as tonnage_dot_v1_dot_placement__service__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -40,6 +41,11 @@ class PlacementServiceStub:
                 request_serializer=tonnage_dot_v1_dot_placement__service__pb2.SimulatePlacementRequest.SerializeToString,
                 response_deserializer=tonnage_dot_v1_dot_placement__service__pb2.SimulatePlacementResponse.FromString,
                 _registered_method=True)
+        self.FitCluster = channel.unary_unary(
+                '/tonnage.v1.PlacementService/FitCluster',
+                request_serializer=tonnage_dot_v1_dot_cluster__fit__pb2.FitClusterRequest.SerializeToString,
+                response_deserializer=tonnage_dot_v1_dot_cluster__fit__pb2.FitClusterResponse.FromString,
+                _registered_method=True)
 
 
 class PlacementServiceServicer:
@@ -54,6 +60,14 @@ class PlacementServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FitCluster(self, request, context):
+        """Where replicas of a model fit a cluster now, how many, on which nodes; which pods to move or nodes to add for more; and
+        manifests to start them with.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PlacementServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -61,6 +75,11 @@ def add_PlacementServiceServicer_to_server(servicer, server):
                     servicer.SimulatePlacement,
                     request_deserializer=tonnage_dot_v1_dot_placement__service__pb2.SimulatePlacementRequest.FromString,
                     response_serializer=tonnage_dot_v1_dot_placement__service__pb2.SimulatePlacementResponse.SerializeToString,
+            ),
+            'FitCluster': grpc.unary_unary_rpc_method_handler(
+                    servicer.FitCluster,
+                    request_deserializer=tonnage_dot_v1_dot_cluster__fit__pb2.FitClusterRequest.FromString,
+                    response_serializer=tonnage_dot_v1_dot_cluster__fit__pb2.FitClusterResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -91,6 +110,33 @@ class PlacementService:
             '/tonnage.v1.PlacementService/SimulatePlacement',
             tonnage_dot_v1_dot_placement__service__pb2.SimulatePlacementRequest.SerializeToString,
             tonnage_dot_v1_dot_placement__service__pb2.SimulatePlacementResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FitCluster(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tonnage.v1.PlacementService/FitCluster',
+            tonnage_dot_v1_dot_cluster__fit__pb2.FitClusterRequest.SerializeToString,
+            tonnage_dot_v1_dot_cluster__fit__pb2.FitClusterResponse.FromString,
             options,
             channel_credentials,
             insecure,

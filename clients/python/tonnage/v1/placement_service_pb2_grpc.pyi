@@ -5,6 +5,7 @@ Jobs on a cluster: where a scheduler would put them, who waits and why, and what
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from tonnage.v1 import cluster_fit_pb2 as _cluster_fit_pb2
 from tonnage.v1 import placement_service_pb2 as _placement_service_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -37,6 +38,10 @@ class PlacementServiceStub:
     """Where a scheduler would put jobs, step by step: devices working, held idle, free and stranded, who waits and why, deadlocks,
     and what would help.
     """
+    FitCluster: _grpc.UnaryUnaryMultiCallable[_cluster_fit_pb2.FitClusterRequest, _cluster_fit_pb2.FitClusterResponse]
+    """Where replicas of a model fit a cluster now, how many, on which nodes; which pods to move or nodes to add for more; and
+    manifests to start them with.
+    """
 
 @_typing.type_check_only
 class PlacementServiceAsyncStub(PlacementServiceStub):
@@ -46,6 +51,10 @@ class PlacementServiceAsyncStub(PlacementServiceStub):
     SimulatePlacement: _aio.UnaryUnaryMultiCallable[_placement_service_pb2.SimulatePlacementRequest, _placement_service_pb2.SimulatePlacementResponse]  # type: ignore[assignment]
     """Where a scheduler would put jobs, step by step: devices working, held idle, free and stranded, who waits and why, deadlocks,
     and what would help.
+    """
+    FitCluster: _aio.UnaryUnaryMultiCallable[_cluster_fit_pb2.FitClusterRequest, _cluster_fit_pb2.FitClusterResponse]  # type: ignore[assignment]
+    """Where replicas of a model fit a cluster now, how many, on which nodes; which pods to move or nodes to add for more; and
+    manifests to start them with.
     """
 
 class PlacementServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -59,6 +68,16 @@ class PlacementServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_placement_service_pb2.SimulatePlacementResponse, _abc.Awaitable[_placement_service_pb2.SimulatePlacementResponse]]:
         """Where a scheduler would put jobs, step by step: devices working, held idle, free and stranded, who waits and why, deadlocks,
         and what would help.
+        """
+
+    @_abc_1.abstractmethod
+    def FitCluster(
+        self,
+        request: _cluster_fit_pb2.FitClusterRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cluster_fit_pb2.FitClusterResponse, _abc.Awaitable[_cluster_fit_pb2.FitClusterResponse]]:
+        """Where replicas of a model fit a cluster now, how many, on which nodes; which pods to move or nodes to add for more; and
+        manifests to start them with.
         """
 
 def add_PlacementServiceServicer_to_server(servicer: PlacementServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

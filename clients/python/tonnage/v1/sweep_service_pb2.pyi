@@ -10,6 +10,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from tonnage.v1 import accelerator_pb2 as _accelerator_pb2
 from tonnage.v1 import capacity_service_pb2 as _capacity_service_pb2
+from tonnage.v1 import catalogue_service_pb2 as _catalogue_service_pb2
 from tonnage.v1 import engine_pb2 as _engine_pb2
 from tonnage.v1 import model_pb2 as _model_pb2
 import builtins as _builtins
@@ -225,6 +226,7 @@ class SweepStart(_message.Message):
     NUM_POINTS_FIELD_NUMBER: _builtins.int
     ASSUMPTIONS_FIELD_NUMBER: _builtins.int
     CATALOGUE_REVISION_FIELD_NUMBER: _builtins.int
+    SOURCES_FIELD_NUMBER: _builtins.int
     kind: Global___RunSweepRequest.Kind.ValueType
     """What is asked of each point."""
     num_plans: _builtins.int
@@ -273,6 +275,10 @@ class SweepStart(_message.Message):
     def assumptions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What was assumed of every point."""
 
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedCompositeFieldContainer[_catalogue_service_pb2.Source]:
+        """The documents that the figures of accelerators, models and calibrations come from."""
+
     def __init__(
         self,
         *,
@@ -290,10 +296,11 @@ class SweepStart(_message.Message):
         num_points: _builtins.float = ...,
         assumptions: _abc.Iterable[_builtins.str] | None = ...,
         catalogue_revision: _builtins.str = ...,
+        sources: _abc.Iterable[_catalogue_service_pb2.Source] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accelerators", b"accelerators", "assumptions", b"assumptions", "batch_sizes", b"batch_sizes", "catalogue_revision", b"catalogue_revision", "concurrencies", b"concurrencies", "context_tokens", b"context_tokens", "engines", b"engines", "kind", b"kind", "lengths", b"lengths", "models", b"models", "num_plans", b"num_plans", "num_points", b"num_points", "precisions", b"precisions", "shapes", b"shapes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accelerators", b"accelerators", "assumptions", b"assumptions", "batch_sizes", b"batch_sizes", "catalogue_revision", b"catalogue_revision", "concurrencies", b"concurrencies", "context_tokens", b"context_tokens", "engines", b"engines", "kind", b"kind", "lengths", b"lengths", "models", b"models", "num_plans", b"num_plans", "num_points", b"num_points", "precisions", b"precisions", "shapes", b"shapes", "sources", b"sources"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -47,7 +47,7 @@ class SweepServiceServicer:
     """
 
     def RunSweep(self, request, context):
-        """Every point of a grid, in parts: first the axes, then columns of some 16,384 points each, last what became of it. REST sends a
+        """Every point of a grid, in parts: first the axes, then columns of some 8,192 points each, last what became of it. REST sends a
         line of JSON for each part, or CSV with a row for each point where the Accept header or format=csv asks for it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

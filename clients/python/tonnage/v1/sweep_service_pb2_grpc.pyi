@@ -34,7 +34,7 @@ class SweepServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SweepServiceAsyncStub: ...
     RunSweep: _grpc.UnaryStreamMultiCallable[_sweep_service_pb2.RunSweepRequest, _sweep_service_pb2.RunSweepResponse]
-    """Every point of a grid, in parts: first the axes, then columns of some 16,384 points each, last what became of it. REST sends a
+    """Every point of a grid, in parts: first the axes, then columns of some 8,192 points each, last what became of it. REST sends a
     line of JSON for each part, or CSV with a row for each point where the Accept header or format=csv asks for it.
     """
 
@@ -44,7 +44,7 @@ class SweepServiceAsyncStub(SweepServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     RunSweep: _aio.UnaryStreamMultiCallable[_sweep_service_pb2.RunSweepRequest, _sweep_service_pb2.RunSweepResponse]  # type: ignore[assignment]
-    """Every point of a grid, in parts: first the axes, then columns of some 16,384 points each, last what became of it. REST sends a
+    """Every point of a grid, in parts: first the axes, then columns of some 8,192 points each, last what became of it. REST sends a
     line of JSON for each part, or CSV with a row for each point where the Accept header or format=csv asks for it.
     """
 
@@ -57,7 +57,7 @@ class SweepServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _sweep_service_pb2.RunSweepRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_sweep_service_pb2.RunSweepResponse], _abc.AsyncIterator[_sweep_service_pb2.RunSweepResponse]]:
-        """Every point of a grid, in parts: first the axes, then columns of some 16,384 points each, last what became of it. REST sends a
+        """Every point of a grid, in parts: first the axes, then columns of some 8,192 points each, last what became of it. REST sends a
         line of JSON for each part, or CSV with a row for each point where the Accept header or format=csv asks for it.
         """
 

@@ -1,0 +1,1 @@
+"""The explorer page: files that the distribution carries, served as they are."""
