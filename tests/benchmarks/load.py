@@ -217,7 +217,7 @@ class Seen:
     seconds: "array[float]" = field(default_factory=lambda: array("d"))
     codes: Counter[str] = field(default_factory=Counter)
     unexpected: Counter[str] = field(default_factory=Counter)
-    num_different: int = 0
+    different: Counter[str] = field(default_factory=Counter)
     num_compared: int = 0
     num_delayed: int = 0  # asked later than was due, for want of callers
 
@@ -263,19 +263,21 @@ async def offer(
         if each is not None:
             each(question, answer, took)
 
-    begun = time.perf_counter()
-    for number in itertools.count():
-        due = begun + number / per_second
-        if due - begun >= seconds or time.perf_counter() - begun >= seconds:
-            break
+    due = time.perf_counter()
+    end = due + seconds
+    while due < end and time.perf_counter() < end:
         wait = due - time.perf_counter()
         if wait > 0:
             await asyncio.sleep(wait)
-        is_delayed = room.locked()
-        await room.acquire()
-        seen.num_delayed += is_delayed
-        task = asyncio.create_task(ask(next(questions), time.perf_counter() if is_delayed else due))
+        if room.locked():
+            await room.acquire()
+            seen.num_delayed += 1
+            due = max(due, time.perf_counter())  # what could not be asked is left out, and not made up for
+        else:
+            await room.acquire()
+        task = asyncio.create_task(ask(next(questions), due))
         tasks.add(task)
+        due += 1 / per_second
         task.add_done_callback(tasks.discard)
     await asyncio.gather(*tasks)
 
@@ -285,9 +287,10 @@ def _see(seen: Seen, question: Question, answer: Answer, took: float, comparison
     seen.seconds.append(took)
     if answer.code not in question.kind.expected:
         seen.unexpected[f"{question.rpc.name} {answer.code} {answer.body[:120].decode(errors='replace')}"] += 1
-    elif comparison is not None and question.kind.is_few:
+    elif comparison is not None and question.kind.is_few and answer.code == OK:  # a refusal names its request
         seen.num_compared += 1
-        seen.num_different += not comparison.is_same(question, answer)
+        if not comparison.is_same(question, answer):
+            seen.different[question.rpc.name] += 1
 
 
 async def capacity(server: Server, made: Caller, questions: Iterator[Question], seconds: float, num_callers: int = 16) -> float:

@@ -206,7 +206,7 @@ def line(name: str, seen: Seen, num_hits: float, without: Seen) -> str:
     """A phase in one line."""
     p50, p99, longest = seen.percentile(0.5), seen.percentile(0.99), max(seen.seconds)
     return (
-        f"{name:18} {len(seen.seconds):5} asked, {sum(seen.unexpected.values())} errors, {seen.num_different} wrong, "
+        f"{name:18} {len(seen.seconds):5} asked, {sum(seen.unexpected.values())} errors, {seen.different.total()} wrong, "
         f"{num_hits:4.0f} hits; p50 {p50 * 1e3:5.1f} ms, p99 {p99 * 1e3:6.1f} ms "
         f"({p99 / without.percentile(0.99):4.1f} × without), longest {longest * 1e3:4.0f} ms"
     )
@@ -215,8 +215,7 @@ def line(name: str, seen: Seen, num_hits: float, without: Seen) -> str:
 def problems_of(name: str, seen: Seen, without: Seen) -> list[str]:
     """What does not hold in a phase."""
     wrong = [f"{name}: {count} × {what}" for what, count in seen.unexpected.items()]
-    if seen.num_different:
-        wrong.append(f"{name}: {seen.num_different} answers differ from those without Redis")
+    wrong += [f"{name}: {count} answers of {rpc} differ from those without Redis" for rpc, count in seen.different.items()]
     if seen.percentile(0.99) > 2 * without.percentile(0.99) + _TIMEOUTS_SECONDS:
         wrong.append(f"{name}: 99th percentile {seen.percentile(0.99):.2f} s")
     return wrong

@@ -137,15 +137,14 @@ def told(seen: Seen, samples: list[Sample], idle: int, took: float, busy: float)
         f"latency p50 {seen.percentile(0.5) * 1e3:.1f} ms, p99 {seen.percentile(0.99) * 1e3:.1f} ms, "
         f"longest {max(seen.seconds) * 1e3:.0f} ms\n"
         f"codes {dict(seen.codes)}; unexpected {sum(seen.unexpected.values())}; "
-        f"{seen.num_different} of {seen.num_compared:,} differ from the first answer\n"
+        f"{seen.different.total()} of {seen.num_compared:,} differ from the first answer\n"
         f"resident {idle / 2**20:.0f} MiB idle, then by thirds {', '.join(f'{each:.0f}' for each in mebibytes)} MiB "
         f"(last ÷ middle {ratio:.3f}, {slope_bytes_per_hour(samples) / 2**20:+.0f} MiB/h), most "
         f"{max(each.resident_bytes for each in samples) / 2**20:.0f} MiB\n"
         f"files {samples[0].num_files} → {samples[-1].num_files}, threads {samples[0].num_threads} → {samples[-1].num_threads}"
     )
     wrong = [f"{count} × {what}" for what, count in seen.unexpected.most_common(10)]
-    if seen.num_different:
-        wrong.append(f"{seen.num_different} answers differ from the first to the same question")
+    wrong += [f"{count} answers of {rpc} differ from the first to the same question" for rpc, count in seen.different.items()]
     if took >= _SHORTEST_SECONDS and ratio > _MOST_GROWTH:
         wrong.append(f"memory grows: the last third holds {ratio:.3f} of the middle third")
     return wrong

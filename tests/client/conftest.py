@@ -36,6 +36,12 @@ def fails(status: status_pb2.Status) -> Answer:
     return fail
 
 
+@pytest.fixture(autouse=True)
+def _width_of_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests, or another test, may have set a width."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @dataclass
 class ScriptedServer:
     """A real gRPC server of the schema's methods that answers as it is told, and remembers what it was sent."""

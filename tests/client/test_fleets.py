@@ -7,6 +7,7 @@ import pytest
 from tests.client.conftest import Run
 from tests.service_process import RunningService
 from tonnage import Client, Demand, FleetWorkload, InvalidRequest, ServiceLevel
+from tonnage.cli.exits import Exit
 from tonnage.fleet_requests import compare_accelerators, plan_fleet
 from tonnage.v1.fleet_service_pb2 import PlanFleetRequest
 from tonnage.v1.price_pb2 import CostSplit, Price
@@ -73,6 +74,13 @@ def test_an_infeasible_service_level_ends_as_what_does_not_fit(run_for_real: Run
     code, shown, _ = run_for_real("plan", "llama-3.1-70b", "--rate", "1", "--tpot", "0.0001", "--node", "aws-p5.48xlarge")
     assert 3 == code
     assert "Infeasible" in shown
+
+
+def test_a_plan_without_times_to_keep_names_the_options_for_them(run_for_real: Run) -> None:
+    code, _, said = run_for_real("plan", "llama-3.1-70b", "--rate", "50")
+
+    assert Exit.BAD_REQUEST == code
+    assert "service_level (--ttft, --tpot)" in said
 
 
 def test_a_rate_that_is_none_is_refused(run_for_real: Run) -> None:

@@ -13,8 +13,8 @@ from tests.service_process import RunningService
 Opened = Callable[..., Explorer]
 
 
-# By package, not by session: Playwright keeps an event loop in this thread, which other tests could not have beside it.
-@pytest.fixture(scope="package")
+# By file, not by session: Playwright keeps an event loop in this thread, which other tests could not have beside it.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=program("chromium"), args=ARGUMENTS)

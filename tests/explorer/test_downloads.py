@@ -43,9 +43,9 @@ def test_csv_holds_the_figures_of_the_api_to_the_last_digit(explorer: Explorer, 
     assert [[point[name] for name in axes] for point in roofline["points"]] == [
         [float(row[name]) for name in axes] for row in rows
     ]
-    names = ["h100-sxm", "b200", "h200-sxm", "mi300x"]
+    accelerators = ["h100-sxm", "b200", "h200-sxm", "mi300x"]
     load = {"input_tokens": 1024, "output_tokens": 1024, "concurrency": 64}
-    request = {"model": DEPLOYMENT["model"], "parallelism": DEPLOYMENT["parallelism"], "accelerators": names, **load}
+    request = {"model": DEPLOYMENT["model"], "parallelism": DEPLOYMENT["parallelism"], "accelerators": accelerators, **load}
     compared = rest.post("/v1/accelerators:compare", request)["accelerators"]
     for row, each in zip(table(download(explorer, "cost", "CSV")), compared, strict=True):
         for part in ("p10", "p50", "p90"):

@@ -37,6 +37,7 @@ defaults
   timeout server 30s
   retries 3
   option redispatch 1
+  option http-buffer-request
   retry-on all-retryable-errors
   # On a connection that is kept, HAProxy leaves it to the caller to ask again; so none is kept.
   option httpclose
