@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from service.placement.enumeration import first_of
 from service.placement.policies import JobState
 from service.placement.queueing import Run
 from service.placement.results import Deadlock, DeadlockMember, Placement
@@ -93,13 +94,10 @@ def _deadlock(circle: Sequence[Run], waits: NDArray[np.bool_], placements: Calla
                 waits_for=tuple(circle[other].job.name for other in np.flatnonzero(waits[place]).tolist()),
             )
         )
-    told = "; ".join(
-        f"{each.job} holds {each.num_devices_held} devices on {_nodes(each.holds)} and waits for {' or '.join(each.waits_for)}"
-        for each in members
-    )
+    told = "; ".join(map(_told, members))
     return Deadlock(tuple(members), f"{told}: none of them goes on unless one gives up or other jobs make room")
 
 
-def _nodes(holds: Sequence[Placement]) -> str:
-    names = [each.node for each in holds[:3]]
-    return ", ".join(names) + (f" and {len(holds) - 3} more nodes" if len(holds) > 3 else "")
+def _told(member: DeadlockMember) -> str:
+    where = first_of([each.node for each in member.holds], "nodes")
+    return f"{member.job} holds {member.num_devices_held} devices on {where} and waits for {' or '.join(member.waits_for)}"

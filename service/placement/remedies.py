@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.placement.cluster import DEVICE_RESOURCES, Node, Pod
+from service.placement.enumeration import first_of
 from service.placement.errors import TooMany
 from service.placement.outcome import devices_of, outcome
 from service.placement.policies import Job, JobState, Policy, WaitForPodsReady
@@ -170,8 +171,9 @@ def _moved(question: Question, simulation: Simulation, name: str) -> tuple[str, 
 
     after = [replace(job, pods=tuple(map(there, job.pods))) for job in jobs]
     goes = sorted({f"{pod.name} to {target[id(pod)]}" for pod in movers})
-    said = f"drain {name}: move {', '.join(goes[:3])}" + (f" and {len(goes) - 3} more" if len(goes) > 3 else "")
-    return said, replace(question, background=[there(pod) for pod in question.background], jobs=after)
+    return f"drain {name}: move {first_of(goes)}", replace(
+        question, background=[there(pod) for pod in question.background], jobs=after
+    )
 
 
 def _as_placed(simulation: Simulation, place: int) -> Job:

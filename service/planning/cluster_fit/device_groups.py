@@ -8,6 +8,7 @@ from typing import Final
 from service.catalogue import lookup
 from service.catalogue.entries import Catalogue
 from service.placement.cluster import DEVICE_RESOURCES, Node
+from service.placement.enumeration import first_of
 from service.planning.device import Device
 from service.planning.errors import InvalidRequest, Violation
 from service.planning.node_groups.devices import NodeDevices
@@ -125,5 +126,4 @@ def _notes(silent: list[Node], groups: list[DeviceGroup]) -> Iterator[str]:
 
 
 def _names(nodes: Iterable[Node]) -> str:
-    names = [node.name for node in nodes]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return first_of([node.name for node in nodes])

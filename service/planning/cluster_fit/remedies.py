@@ -10,6 +10,7 @@ import numpy as np
 from service.placement.affinity import Mask
 from service.placement.cluster import CPU, MEMORY, PODS, Node, Pod, is_device
 from service.placement.constraints import ObstacleKind
+from service.placement.enumeration import first_of
 from service.placement.making_room import RoomMade, RoomMaker
 from service.placement.reasons import Reasons
 from service.placement.replica_fit import ReplicaRoom
@@ -23,7 +24,6 @@ MAX_OBSTACLES: Final = 20
 _MAX_MADE: Final = 8
 _MADE_UNASKED: Final = 2
 _MAX_GROUPS: Final = 4  # groups of nodes to which nodes are added
-_NAMED: Final = 3  # moves, nodes in a sentence
 _REMEDIES: Final = {
     str(ObstacleKind.UNSCHEDULABLE): "uncordon them",
     str(ObstacleKind.NOT_READY): "bring them back, or take them out of the cluster",
@@ -119,11 +119,8 @@ def _moves(standing: Standing, most: int, check_time: Callable[[], None]) -> Ite
 
 def _told(made: RoomMade) -> str:
     moves = [f"{each.pod} from {each.from_node} to {each.to_node}" for each in made.moves]
-    goes = ", ".join(moves[:_NAMED]) + (f" and {len(moves) - _NAMED} more" if len(moves) > _NAMED else "")
-    if not made.emptied:
-        return f"move {goes}"
-    names = ", ".join(made.emptied[:_NAMED]) + (f" and {len(made.emptied) - _NAMED} more" if len(made.emptied) > _NAMED else "")
-    return f"drain {names}: move {goes}"
+    drained = f"drain {first_of(made.emptied)}: " if made.emptied else ""
+    return f"{drained}move {first_of(moves)}"
 
 
 def _more_nodes(standing: Standing, missing: int) -> Iterator[ClusterRemedy]:

@@ -39,7 +39,7 @@ _KINDS = ("Deployment", "LeaderWorkerSet", "PodGroup", "ScaledObject", "Provisio
 )
 @click.option("--without-waiting-pods", is_flag=True, help="Leave out pods of the snapshot that wait.")
 @click.option("--replicas", "num_replicas", type=int, metavar="N", help="Replicas that are wanted. [default: as many as fit]")
-@options.with_split
+@options.with_searched_split
 @options.with_formats
 @options.context_tokens(required=True)
 @click.option("--concurrency", type=int, metavar="N", help="Sequences that a replica holds at once. [default: 1]")

@@ -143,14 +143,24 @@ with_session = _with_forms(TABLE, JSON, YAML)
 with_tabular_session = _with_forms(TABLE, JSON, YAML, *(each.name for each in FORMS))
 with_streamed_session = _with_forms(CSV.name, JSON)
 
-with_split = grouped(
-    "split",
-    Split,
-    click.option("--tensor", "--tp", type=int, metavar="N", help="Tensor-parallel ranks. [default: 1]"),
-    click.option("--pipeline", "--pp", type=int, metavar="N", help="Pipeline stages. [default: 1]"),
-    click.option("--expert", "--ep", type=int, metavar="N", help="Expert-parallel groups. [default: 1]"),
-    click.option("--attention-data", "--dp", type=int, metavar="N", help="Data-parallel attention groups. [default: 1]"),
-)
+
+def _with_split(default: str) -> Decorator:
+    def option(name: str, short: str, meaning: str) -> Decorator:
+        return click.option(name, short, type=int, metavar="N", help=f"{meaning}. [default: {default}]")
+
+    return grouped(
+        "split",
+        Split,
+        option("--tensor", "--tp", "Tensor-parallel ranks"),
+        option("--pipeline", "--pp", "Pipeline stages"),
+        option("--expert", "--ep", "Expert-parallel groups"),
+        option("--attention-data", "--dp", "Data-parallel attention groups"),
+    )
+
+
+with_split = _with_split("1")
+#: Where the way to split is looked for as long as none of these is given.
+with_searched_split = _with_split("searched, 1 beside another of these")
 
 with_formats = grouped(
     "formats",
