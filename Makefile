@@ -80,7 +80,7 @@ soak: $(VENV)/.development ## Ask a running service for half an hour at 70 % loa
 
 lock: $(VENV)/.created ## Resolve the dependencies anew and write the locks
 	$(PIP) install --quiet uv==$(UV_VERSION)
-	$(COMPILE) --upgrade --output-file requirements.lock
+	$(COMPILE) --upgrade --extra mcp --output-file requirements.lock
 	$(COMPILE) --upgrade --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 	$(COMPILE) --upgrade --extra auth --extra mcp --extra otel --constraint requirements.lock --output-file deploy/requirements.lock
 

@@ -34,7 +34,7 @@ from service.api.grpc_server import GrpcServer
 from service.api.http_answers import Bodies
 from service.api.http_connection import ConnectionLimits
 from service.api.http_server import HttpServer, listen
-from service.api.mcp.door import McpDoor, mcp_door
+from service.api.mcp.door import McpDoor, is_open, mcp_door
 from service.api.mcp.guard import PATH as MCP_PATH
 from service.api.openapi import documents
 from service.api.operations import Readiness, operations_app, operations_pages
@@ -47,6 +47,8 @@ from service.api.traced import TracedCache
 from service.cache.cache import Cache
 from service.cache.keys import KeySpace
 from service.cache.local import LocalTier
+from service.catalogue.entries import Catalogue
+from service.catalogue.kept import KeptDocuments
 from service.catalogue.loader import load
 from service.planning.planner import Planner
 from service.planning.sweep.grid import SweepLimits
@@ -78,6 +80,7 @@ class Addresses:
     http: str  # "http://127.0.0.1:8080", "https://…" with TLS
     grpc: str  # "127.0.0.1:50051"
     others: Mapping[str, str] = field(default_factory=dict)  # {"expander": "127.0.0.1:50061"}
+    mcp: str | None = None  # "http://127.0.0.1:8080/mcp"; None where there is no such door
 
 
 def version() -> str:
@@ -138,6 +141,12 @@ def _without_collecting() -> Iterator[None]:
             gc.enable()
 
 
+def load_catalogue(*further: Path | str) -> Catalogue:
+    """The built-in catalogue, parsed once and then kept beside its files, and what further folders add to it."""
+    folder = specs_dir()
+    return load(folder, *further, kept=KeptDocuments(folder))
+
+
 @asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[Addresses]:
     """A service that answers on both doors until the block is left, and then drains.
@@ -148,7 +157,7 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
         ValueError: settings that only show to be wrong when they are used.
     """
     with _without_collecting():
-        catalogue = load(specs_dir(), *settings.catalogue_dir)
+        catalogue = load_catalogue(*settings.catalogue_dir)
         planner = Planner(catalogue, SweepLimits(settings.sweep_max_points, settings.sweep_max_plans))
         planner.warm_up()
     names = [RpcName(rpc.service, rpc.name, "server_stream" if rpc.is_streaming else "unary") for rpc in RPCS]
@@ -378,4 +387,5 @@ def addresses_of(settings: Settings, ports: Mapping[str, int]) -> Addresses:
     host = f"[{host}]" if ":" in host else host
     at = {door: f"{host}:{port}" for door, port in ports.items()}
     scheme = "http" if settings.tls_cert_file is None else "https"
-    return Addresses(f"{scheme}://{at.pop('http')}", at.pop("grpc"), at)
+    http = f"{scheme}://{at.pop('http')}"
+    return Addresses(http, at.pop("grpc"), at, f"{http}{MCP_PATH}" if is_open(settings.mcp) else None)

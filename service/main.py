@@ -43,10 +43,13 @@ def _greeting(addresses: Addresses) -> str:
         '{"model": {"name": "llama-3.1-70b"}, "accelerator": {"name": "h100-sxm"},'
         ' "parallelism": {"tensor": 8}, "batch_size": 64, "context_tokens": 4096}'
     )
+    chatbots = "" if addresses.mcp is None else f"  MCP   {addresses.mcp}  (for chatbots)\n"
     others = "".join(f"  {name}  {address}\n" for name, address in addresses.others.items())
     return (
         f"Tonnage {version()} answers\n"
+        f"  page  {addresses.http}/  (to look rather than ask, in a browser)\n"
         f"  REST  {addresses.http}  (/docs, /openapi.json, /metrics, /readyz)\n"
+        f"{chatbots}"
         f"  gRPC  {addresses.grpc}  (with reflection and health)\n"
         f"{others}"
         f"Try:\n"

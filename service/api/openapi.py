@@ -7,6 +7,8 @@ The service serves the same document.
 
 import re
 import sys
+from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import orjson
@@ -205,12 +207,12 @@ def _failure(status: str) -> dict[str, Any]:
     return failure
 
 
-def documents() -> dict[str, tuple[bytes, str]]:
-    """What the REST door serves to read: path → body and content type."""
-    made = document()
+def documents() -> dict[str, Callable[[], tuple[bytes, str]]]:
+    """What the REST door serves to read: path → what gives body and content type, made when it is first read."""
+    made = cache(document)
     return {
-        "/openapi.json": (orjson.dumps(made), "application/json"),
-        "/docs": (docs_page(made).encode(), "text/html; charset=utf-8"),
+        "/openapi.json": cache(lambda: (orjson.dumps(made()), "application/json")),
+        "/docs": cache(lambda: (docs_page(made()).encode(), "text/html; charset=utf-8")),
     }
 
 

@@ -6,6 +6,7 @@ knows of them.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import orjson
@@ -56,6 +57,7 @@ class FieldRules:
         return bool(above or self.min_len or self.choices or 0 in self.not_in)
 
 
+@cache
 def field_rules(descriptor: FieldDescriptor) -> FieldRules:
     """The rules of the field.
 

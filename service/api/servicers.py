@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from contextvars import copy_context
 from dataclasses import dataclass, make_dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -98,16 +98,44 @@ class Place:
         self.give_back()
 
 
-@dataclass(frozen=True, slots=True)
 class Codec:
-    """Between the messages of an RPC and the planner's dataclasses, in both directions."""
+    """Between the messages of an RPC and the planner's dataclasses, in both directions.
 
-    read: Callable[[Message], Any]
-    read_quickly: Callable[[Message], Any]
-    read_json_quickly: Callable[[object], Any]
-    write: Callable[[Any], Message]
-    write_json: Callable[[Any], bytes]
-    write_bytes: Callable[[Any], bytes]  # as the message's bytes, columns without going through the message
+    Each function is written at its first use: a start would wait for all of them, and most processes serve few RPCs.
+    """
+
+    def __init__(self, rpc: Rpc, asked: type, answered: type) -> None:
+        self._rpc, self._asked, self._answered = rpc, asked, answered
+
+    @cached_property
+    def read(self) -> Callable[[Message], Any]:
+        """What a request message asks."""
+        return reader(self._rpc.request, self._asked)
+
+    @cached_property
+    def read_quickly(self) -> Callable[[Message], Any]:
+        """The same with the schema's rules checked on the way; None where the message is not plainly right."""
+        return quick_message_reader(self._rpc.request, self._asked)
+
+    @cached_property
+    def read_json_quickly(self) -> Callable[[object], Any]:
+        """The same from parsed JSON."""
+        return quick_json_reader(self._rpc.request, self._asked)
+
+    @cached_property
+    def write(self) -> Callable[[Any], Message]:
+        """The response message."""
+        return writer(self._rpc.response, self._answered)
+
+    @cached_property
+    def write_json(self) -> Callable[[Any], bytes]:
+        """The response as JSON."""
+        return result_encoder(self._rpc.response, self._answered)
+
+    @cached_property
+    def write_bytes(self) -> Callable[[Any], bytes]:
+        """The response message's bytes, columns without going through the message."""
+        return wire_writer(self._rpc.response, self._answered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,14 +309,7 @@ def _codec_and_method(rpc: Rpc, planner: Planner) -> tuple[Codec, Callable[[Any,
     takes_name = asked is str
     if takes_name:
         asked = make_dataclass(rpc.name, [(name, str)], frozen=True, slots=True)
-    codec = Codec(
-        read=reader(rpc.request, asked),
-        read_quickly=quick_message_reader(rpc.request, asked),
-        read_json_quickly=quick_json_reader(rpc.request, asked),
-        write=writer(rpc.response, answer),
-        write_json=result_encoder(rpc.response, answer),
-        write_bytes=wire_writer(rpc.response, answer),
-    )
+    codec = Codec(rpc, asked, answer)
     if takes_stop:
         return codec, method
     if takes_name:

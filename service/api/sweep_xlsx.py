@@ -1,4 +1,4 @@
-"""A sweep as a workbook: the client's own table, written part by part, sent at the end."""
+"""A sweep as a workbook: the client's own, filled from arrays, sent at the end."""
 
 from typing import Any, Final
 
@@ -10,38 +10,24 @@ from service.api.sweep_csv import ArrayCells
 from service.planning.errors import TooLarge
 from service.planning.results import Limit
 from service.planning.sweep.results import RunSweepResponse
-from tonnage.sweep_table import NOTE, SweepTable, Value
 from tonnage.tables import Ready
-from tonnage.tabular import provenance
-from tonnage.tabular.forms import version
-from tonnage.tabular.xlsx import MAX_ROWS, WorkbookWriter, cell_xml, number_xml
+from tonnage.tabular.sweep_workbook import MAX_POINTS, SheetCells, SweepWorkbook, TooManyPoints
+from tonnage.tabular.xlsx import cell_xml
 
-#: The headings, and a note where the sweep is not complete.
-_BESIDE_POINTS: Final = 2
 _LIMITS: Final = [cell_xml(str(member)) for member in Limit]
+_TRUTHS: Final = (cell_xml(False), cell_xml(True))
 
 
-class _SheetCells(ArrayCells):
-    """Columns as the cells of a sheet."""
-
-    zero = number_xml("0.0")
-    nothing = cell_xml(None)
-
-    def numbers(self, column: Any) -> Ready:
-        """Numbers."""
-        return Ready(map(number_xml, super().numbers(column)))
+class _ArraySheetCells(SheetCells, ArrayCells):
+    """Columns as NumPy holds them, as the cells of a sheet."""
 
     def flags(self, column: Any) -> Ready:
         """Truths."""
-        return self.chosen((cell_xml(False), cell_xml(True)), column.view(np.uint8))
+        return self.chosen(_TRUTHS, column.view(np.uint8))
 
     def limits(self, column: Any) -> Ready:
         """Names of limits."""
         return self.chosen(_LIMITS, column.places)
-
-    def printed(self, value: Value) -> str:
-        """A value of an axis."""
-        return cell_xml(value)
 
 
 class SweepXlsx:
@@ -51,47 +37,22 @@ class SweepXlsx:
     """
 
     def __init__(self, request: Message) -> None:
-        self._request = request
-        self._writer = WorkbookWriter()
-        self._table: SweepTable | None = None
-        self._assumptions: list[tuple[str, str]] = []
-        self._sources: tuple[Any, ...] = ()
+        self._workbook = SweepWorkbook(request, _ArraySheetCells())
 
     def part(self, part: RunSweepResponse) -> bytes:
         """Nothing, until the last part gives the workbook."""
         if part.start is not None:
-            self._begin(part.start)
+            try:
+                self._workbook.begin(part.start)
+            except TooManyPoints as refused:
+                remedy = "ask for csv or ndjson, which have no such limit, or sweep part of the grid"
+                raise TooLarge("format", str(refused), MAX_POINTS, remedy) from None
             return b""
-        assert self._table is not None
         if part.chunk is not None:
-            for skipped in part.chunk.skipped:
-                named, note = self._table.skipped_row(skipped)
-                self._sheet.append([*named.values(), note])
-            columns = self._table.printed_columns(part.chunk)
-            if columns:
-                self._sheet.append_columns(columns)
+            self._workbook.add(part.chunk)
             return b""
-        return self._ended(self._table.end_note(part.end))
+        return self._workbook.saved(part.end)
 
     def failure(self, failure: Failure) -> bytes:
         """Nothing: before the workbook is whole, nothing of it was sent, and the failure has a status of its own."""
         return b""
-
-    def _begin(self, start: Any) -> None:
-        room = MAX_ROWS - _BESIDE_POINTS
-        if start.num_points > room:
-            remedy = "ask for csv or ndjson, which have no such limit, or sweep part of the grid"
-            raise TooLarge("format", f"{start.num_points:.0f} points in one sheet", room, remedy)
-        self._table = SweepTable(start, _SheetCells())
-        self._assumptions = [("assumption", text) for text in start.assumptions]
-        self._sources = start.sources
-        self._writer.add(provenance.inputs("RunSweep", self._request, start.catalogue_revision, version()))
-        self._sheet = self._writer.streamed("Results", [*self._table.names, NOTE])
-
-    def _ended(self, note: str) -> bytes:
-        assert self._table is not None
-        if note:
-            self._sheet.append([*([None] * len(self._table.names)), note])
-        self._writer.add(provenance.documents(self._sources))
-        self._writer.add(provenance.conventions(self._assumptions))
-        return self._writer.saved()

@@ -18,6 +18,7 @@ from service.catalogue.compute_capabilities import read_compute_capability
 from service.catalogue.documents import DocumentError, Located, parse
 from service.catalogue.engines import read_engine
 from service.catalogue.entries import Accelerator, Catalogue, NodeType, Source
+from service.catalogue.kept import KeptDocuments
 from service.catalogue.prices import PublishedPrices, read_published_prices
 from service.catalogue.processes import Process, read_exposure_field, read_process
 from service.catalogue.readers import read_accelerator, read_model, read_node_type, read_source
@@ -63,8 +64,9 @@ _Entry = TypeVar("_Entry", bound=_Named)
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """One file: its path as messages show it, its path within its folder, and its bytes."""
+    """One file: its folder, its path as messages show it, its path within its folder, and its bytes."""
 
+    folder: Path
     shown: str
     relative: str
     content: bytes
@@ -79,14 +81,17 @@ class _Shelf(Generic[_Entry]):
     sections: dict[str, Section] = field(default_factory=dict)
 
 
-def load(*folders: Path | str) -> Catalogue:
+def load(*folders: Path | str, kept: KeptDocuments | None = None) -> Catalogue:
     """The catalogue that the folders hold together; the order of the folders is of no consequence.
 
+    ``kept`` spares parsing what one of the folders holds, where that was parsed before: the catalogue is the same without.
     Raises ``CatalogueError`` with every violation at once. OSError passes where a file cannot be read.
     """
     report = Report(source_ids=frozenset())
     files = [file for folder in folders for file in _files(Path(folder), report)]
-    documents = [(file, document) for file in files if (document := _parse(file, report))]
+    documents = [(file, document) for file in files if (document := _document(file, report, kept))]
+    if kept is not None:
+        kept.write()
     sources = _sources(documents, report)
     report.source_ids = sources.keys()
     accelerators = _shelf("accelerators", read_accelerator, documents, report)
@@ -154,7 +159,16 @@ def _files(folder: Path, report: Report) -> Iterator[_File]:
 
 def _read(folder: Path, relative: str) -> _File:
     path = folder / relative
-    return _File(str(path), relative, path.read_bytes())
+    return _File(folder, str(path), relative, path.read_bytes())
+
+
+def _document(file: _File, report: Report, kept: KeptDocuments | None) -> Located | None:
+    if kept is None or file.folder != kept.folder:
+        return _parse(file, report)
+    document = kept.document(file.content)
+    if document is None and (document := _parse(file, report)):
+        kept.add(file.content, document)
+    return document
 
 
 def _parse(file: _File, report: Report) -> Located | None:

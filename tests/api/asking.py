@@ -15,6 +15,21 @@ from service.api.schema import RPCS, Rpc
 
 BY_NAME: dict[str, Rpc] = {rpc.name: rpc for rpc in RPCS}
 POSTED = [rpc.name for rpc in RPCS if rpc.http.has_body and not rpc.is_streaming]
+#: A model of 8 billion parameters by its config.json.
+SMALL_CONFIG: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "rope_theta": 500000.0,
+}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from service.api import examples
-from tests.api.asking import BY_NAME, POSTED, Doors, json_of, message_of
+from tests.api.asking import BY_NAME, POSTED, SMALL_CONFIG, Doors, json_of, message_of
 
 DENSE = {"num_parameters": 7e9, "num_layers": 32, "num_query_heads": 32, "num_kv_heads": 8, "head_dim": 128}
 H100 = {"name": "h100-sxm"}
@@ -15,21 +15,6 @@ INLINE = {
     "memory_bandwidth_bytes_per_second": 3.35e12,
     "usable_memory_bytes": 85e9,
 }
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-    "max_position_embeddings": 8192,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "rope_theta": 500000.0,
-}
-
 PTXAS = "ptxas info : Compiling entry function 'k' for 'sm_90'\nptxas info : Used 40 registers, used 1 barriers, 64 bytes smem"
 SERVED = {"engine": {"name": "vllm"}, "workload": {"input_tokens": 512, "output_tokens": 64, "concurrency": 4}}
 OVERLOAD = {"input_tokens": 512, "output_tokens": 64, "requests_per_second": 10_000, "prefix_cache_hit_ratio": 0.5}
@@ -38,12 +23,12 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     *((rpc, examples.REQUESTS[rpc]) for rpc in POSTED),
     ("EstimateDecode", {"model": {"dense": DENSE}, "accelerator": H100, "batch_size": 128, "context_tokens": 4096}),
     ("EstimateDecode", {"model": {"dense": {"num_parameters": 7e9}}, "accelerator": {"inline": INLINE}}),
-    ("EstimateDecode", {"model": {"hf_config": CONFIG}, "accelerator": H100, "context_tokens": 100, "explain": True}),
+    ("EstimateDecode", {"model": {"hf_config": SMALL_CONFIG}, "accelerator": H100, "context_tokens": 100, "explain": True}),
     ("EstimateKvMemory", {"model": {"dense": DENSE}, "accelerator": H100, "context_tokens": 8, "explain": True}),
     ("ComputeOccupancy", {"threads_per_block": 96, "resource_usage_text": PTXAS, "blocks_per_cluster": 2, "explain": True}),
     ("AnalyzeMemoryAccess", {"addresses_bytes": [0, 128, 4096], "active_mask": "0x5", "explain": True}),
     ("AnalyzeMemoryAccess", {"structure": {"struct_bytes": 24, "field_offset_bytes": 8}, "element_bytes": 8}),
-    ("EstimateServing", {"model": {"hf_config": CONFIG}, "accelerator": H100, **SERVED, "explain": True}),
+    ("EstimateServing", {"model": {"hf_config": SMALL_CONFIG}, "accelerator": H100, **SERVED, "explain": True}),
     ("EstimateServing", {"model": {"name": "llama-3.1-8b"}, "accelerator": {"inline": INLINE}, **SERVED}),
     ("EstimateServing", {"model": {"name": "llama-3.1-8b"}, "accelerator": H100, **SERVED, "workload": OVERLOAD}),
     ("EstimateServing", {"model": {"name": "llama-3.1-8b"}, "accelerator": H100, **SERVED, "observation": SEEN}),

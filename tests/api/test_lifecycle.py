@@ -20,7 +20,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 
 from service.api import examples
 from service.api.schema import SERVICES
-from service.assembly import serving
+from service.assembly import addresses_of, serving
 from service.settings import Settings
 from tests.api.asking import BY_NAME, Doors, message_of, refusal_in, refusal_of
 from tests.service_process import RunningService, running_service
@@ -91,6 +91,18 @@ def test_a_start_prints_addresses_and_a_curl_that_works() -> None:
         url, body = re.findall(r"curl -s (\S+) -H 'content-type: application/json' \\\n +-d '(.*)'", text)[0]
         response = httpx.post(url, content=body, headers={"content-type": "application/json"})
         assert 200 == response.status_code
+        (page,) = re.findall(r"page  (\S+) ", text)
+        assert "<title>" in httpx.get(page).text
+        (chatbots,) = re.findall(r"MCP   (\S+) ", text)
+        accepted = {"accept": "application/json, text/event-stream"}
+        listed = httpx.post(chatbots, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=accepted)
+        assert "will_it_fit" in listed.text
+
+
+def test_what_is_switched_off_is_not_promised() -> None:
+    ports = {"http": 8080, "grpc": 50051}
+    assert "http://127.0.0.1:8080/mcp" == addresses_of(Settings(), ports).mcp
+    assert addresses_of(Settings(mcp="false"), ports).mcp is None
 
 
 async def test_a_service_inside_a_program_takes_free_ports_and_gives_them_back() -> None:

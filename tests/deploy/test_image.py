@@ -139,6 +139,7 @@ def test_it_serves_from_folders_that_nobody_may_write(image: Path, tmp_path: Pat
     for unwanted in ("pip", "pytest", "ruff", "grpc_tools", "scipy"):
         assert not list(image.glob(f"lib/python3*/site-packages/{unwanted}"))
     assert list(image.glob("lib/python3*/site-packages/mcp"))
+    assert list(image.glob("lib/python3*/site-packages/service/specs/__pycache__/documents.jsonl"))
     subprocess.run(["chmod", "-R", "a-w", str(image)], check=True)
     port = free_port()
     settings = {"TONNAGE_HTTP_PORT": str(port), "TONNAGE_GRPC_PORT": "0", "PYTHONDONTWRITEBYTECODE": "1"}

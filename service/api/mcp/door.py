@@ -31,6 +31,11 @@ def is_installed() -> bool:
     return importlib.util.find_spec("mcp") is not None
 
 
+def is_open(mode: McpMode) -> bool:
+    """Whether chatbots are answered in that mode."""
+    return mode != "false" and is_installed()
+
+
 class McpDoor:
     """What answers at ``/mcp``.
 

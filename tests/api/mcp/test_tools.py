@@ -8,6 +8,7 @@ import pytest
 from mcp import Client
 from mcp.types import Tool
 
+from tests.api.asking import SMALL_CONFIG
 from tests.api.mcp.calling import HANDSHAKE, MODERN, call
 from tests.service_process import RunningService
 
@@ -163,21 +164,8 @@ async def test_formulas_are_shown_where_they_are_asked_for(service: RunningServi
 
 
 async def test_a_config_json_is_a_model(service: RunningService) -> None:
-    config = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_size": 4096,
-        "intermediate_size": 14336,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "vocab_size": 128256,
-        "max_position_embeddings": 8192,
-        "torch_dtype": "bfloat16",
-        "tie_word_embeddings": False,
-    }
-    as_object = await call(service.http, "will_it_fit", model=config, hardware="1x H100")
-    as_text = await call(service.http, "will_it_fit", model=json.dumps(config), hardware="1x H100")
+    as_object = await call(service.http, "will_it_fit", model=SMALL_CONFIG, hardware="1x H100")
+    as_text = await call(service.http, "will_it_fit", model=json.dumps(SMALL_CONFIG), hardware="1x H100")
     assert as_object.summary == as_text.summary
     assert as_object.summary.startswith("Yes, it fits: the model of this config.json")
     assert as_object.answer["figures"]["weight_bytes_per_device"] == pytest.approx(8.030e9 * 2, rel=1e-3)

@@ -6,7 +6,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from tonnage.cli import catalogue, figures, layout, options
+from tonnage.cli import catalogue, figures, layout, names, options
 from tonnage.cli.quantities import rate
 from tonnage.cli.session import Session
 from tonnage.v1.catalogue_service_pb2 import (
@@ -20,7 +20,7 @@ _LISTED_PEAKS = ("bf16", "fp8", "fp4")
 
 
 @click.command(epilog=options.examples("tonnage accelerators", "tonnage accelerators show h100-sxm"))
-@catalogue.with_name
+@catalogue.with_name(names.ACCELERATORS)
 @options.with_tabular_session
 def accelerators(name: str | None, session: Session) -> None:
     """List accelerators, or show the data sheet of one."""

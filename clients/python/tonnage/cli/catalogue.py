@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from tonnage.cli.options import grouped
+from tonnage.cli import names
+from tonnage.cli.options import Decorator, grouped
 from tonnage.client import Pager
 from tonnage.methods import PageRequestT, PageT
 
@@ -21,7 +22,10 @@ def _name(words: tuple[str, ...]) -> str | None:
     raise click.UsageError(f"too many names: {' '.join(words)}")
 
 
-with_name = grouped("name", _name, click.argument("words", nargs=-1, metavar="[show NAME]"))
+def with_name(kind: names.Kind) -> Decorator:
+    """The name of one entry of that kind, or none."""
+    words = click.argument("words", nargs=-1, metavar="[show NAME]", shell_complete=names.of(kind))
+    return grouped("name", _name, words)
 
 
 def whole(pager: Pager[PageRequestT, PageT, Any]) -> PageT:

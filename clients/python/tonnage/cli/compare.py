@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tonnage import methods
-from tonnage.cli import layout, options, titles
+from tonnage.cli import layout, names, options, titles
 from tonnage.cli.engine_options import engine_spec
 from tonnage.cli.quantities import byte_count, count, duration, rate, significant
 from tonnage.cli.request_file import Question
@@ -22,12 +22,20 @@ from tonnage.v1.fleet_service_pb2 import CompareAcceleratorsResponse, ComparedAc
         "tonnage compare llama-3.1-8b v100-sxm2-32 gb300 --compute fp16",
     ),
 )
-@click.argument("model", metavar="MODEL")
-@click.argument("accelerators", nargs=-1, required=True, metavar="ACCELERATOR ACCELERATOR…")
+@click.argument("model", metavar="MODEL", shell_complete=names.of(names.MODELS))
+@click.argument(
+    "accelerators",
+    nargs=-1,
+    required=True,
+    metavar="ACCELERATOR ACCELERATOR…",
+    shell_complete=names.of(names.ACCELERATORS),
+)
 @click.option("--input-tokens", "--isl", type=int, metavar="N", default=1024, show_default=True, help="Tokens of a prompt.")
 @click.option("--output-tokens", "--osl", type=int, metavar="N", default=1024, show_default=True, help="… of an answer.")
 @click.option("--concurrency", type=int, metavar="N", default=16, show_default=True, help="Requests in flight on a replica.")
-@click.option("--engine", metavar="NAME", help="The engine, for estimates. [default: vllm]")
+@click.option(
+    "--engine", metavar="NAME", shell_complete=names.of(names.ENGINES), help="The engine, for estimates. [default: vllm]"
+)
 @options.with_split
 @options.with_formats
 @click.option("--term", type=click.Choice(["on-demand", "spot", "one-year", "three-years"]), help="[default: on-demand]")

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tonnage import methods
-from tonnage.cli import layout, options, titles
+from tonnage.cli import layout, names, options, titles
 from tonnage.cli.engine_options import EngineOptions, with_engine
 from tonnage.cli.exits import Exit
 from tonnage.cli.fit import shape
@@ -33,7 +33,13 @@ _KINDS = ("Deployment", "LeaderWorkerSet", "PodGroup", "ScaledObject", "Provisio
     ),
 )
 @with_modelled_subject
-@click.option("--nodes", multiple=True, metavar="COUNTxTYPE", help="Nodes: 3xdgx-h100, or 3x8 with --accelerator. Repeatable.")
+@click.option(
+    "--nodes",
+    multiple=True,
+    metavar="COUNTxTYPE",
+    shell_complete=names.of(names.NODE_TYPES, names.COUNTED),
+    help="Nodes: 3xdgx-h100, or 3x8 with --accelerator. Repeatable.",
+)
 @click.option(
     "--snapshot", type=click.File(), metavar="FILE", help="What kubectl get nodes,pods -A -o json printed; - reads it."
 )

@@ -5,14 +5,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tonnage.cli import catalogue, figures, layout, options
+from tonnage.cli import catalogue, figures, layout, names, options
 from tonnage.cli.quantities import byte_count, large_count
 from tonnage.cli.session import Session
 from tonnage.v1.catalogue_service_pb2 import GetModelResponse, ListModelsRequest, ListModelsResponse, Model
 
 
 @click.command(epilog=options.examples("tonnage models", "tonnage models show llama-3.1-70b"))
-@catalogue.with_name
+@catalogue.with_name(names.MODELS)
 @options.with_tabular_session
 def models(name: str | None, session: Session) -> None:
     """List models, or show one."""

@@ -4,13 +4,13 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from tonnage.cli import catalogue, figures, layout, options
+from tonnage.cli import catalogue, figures, layout, names, options
 from tonnage.cli.session import Session
 from tonnage.v1.catalogue_service_pb2 import GetNodeTypeResponse, ListNodeTypesRequest, ListNodeTypesResponse, NodeType
 
 
 @click.command(epilog=options.examples("tonnage nodes", "tonnage nodes show dgx-h100"))
-@catalogue.with_name
+@catalogue.with_name(names.NODE_TYPES)
 @options.with_tabular_session
 def nodes(name: str | None, session: Session) -> None:
     """List node types, or show one."""

@@ -12,7 +12,7 @@ import click
 from tonnage.channel import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tonnage.cli.connection import connection
 from tonnage.cli.session import JSON, TABLE, YAML, Session
-from tonnage.tabular import CSV, FORMS
+from tonnage.tabular import CSV, FORMS, XLSX
 
 Command: TypeAlias = Callable[..., None]
 Decorator: TypeAlias = Callable[[Command], Command]
@@ -141,7 +141,7 @@ def _with_forms(*forms: str) -> Decorator:
 
 with_session = _with_forms(TABLE, JSON, YAML)
 with_tabular_session = _with_forms(TABLE, JSON, YAML, *(each.name for each in FORMS))
-with_streamed_session = _with_forms(CSV.name, JSON)
+with_streamed_session = _with_forms(CSV.name, JSON, XLSX.name)
 
 
 def _with_split(default: str) -> Decorator:

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tonnage import methods
-from tonnage.cli import layout, options
+from tonnage.cli import layout, names, options
 from tonnage.cli.exits import Exit
-from tonnage.cli.quantities import duration, words
+from tonnage.cli.quantities import duration, first_few, words
 from tonnage.cli.request_file import Question
 from tonnage.cli.session import Session
 from tonnage.v1.placement_pb2 import PlacedJob, Placement, PlacementStep
@@ -36,7 +36,11 @@ _SHOWN_JOBS = 40
     ),
 )
 @click.option(
-    "--nodes", multiple=True, metavar="COUNTxDEVICES", help="Nodes: 3x8, or 3xdgx-h100 by node type. May be repeated."
+    "--nodes",
+    multiple=True,
+    metavar="COUNTxDEVICES",
+    shell_complete=names.of(names.NODE_TYPES, names.COUNTED),
+    help="Nodes: 3x8, or 3xdgx-h100 by node type. May be repeated.",
 )
 @click.option(
     "--snapshot", type=click.File(), metavar="FILE", help="What kubectl get nodes,pods -A -o json printed; - reads it."
@@ -226,11 +230,8 @@ def _jobs(jobs: Iterable[PlacedJob]) -> Table:
 
 def places(placements: Iterable[Placement]) -> str:
     """Nodes with the pods on each, the first of them."""
-    listed = list(placements)
-    shown = ", ".join(
-        f"{each.node}" + (f" ({each.num_pods} pods)" if each.num_pods > 1 else "") for each in listed[:_SHOWN_NODES]
-    )
-    return f"{shown} and {len(listed) - _SHOWN_NODES} more" if len(listed) > _SHOWN_NODES else shown
+    named = [f"{each.node} ({each.num_pods} pods)" if each.num_pods > 1 else each.node for each in placements]
+    return first_few(named, _SHOWN_NODES)
 
 
 def _groups(answer: SimulatePlacementResponse) -> Table:

@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tonnage import methods
-from tonnage.cli import layout, options, titles
+from tonnage.cli import layout, names, options, titles
 from tonnage.cli.engine_options import engine_spec
 from tonnage.cli.exits import Exit
 from tonnage.cli.options import grouped
-from tonnage.cli.quantities import count, duration, percent, significant, words
+from tonnage.cli.quantities import count, duration, first_few, percent, significant, words
 from tonnage.cli.request_file import Question
 from tonnage.cli.session import Session
 from tonnage.v1.fleet_service_pb2 import (
@@ -90,11 +90,32 @@ _with_demand = grouped(
         "tonnage plan llama-3.1-70b --rate 10 --ttft 1 --format xlsx > fleet.xlsx",
     ),
 )
-@click.argument("model", metavar="MODEL")
+@click.argument("model", metavar="MODEL", shell_complete=names.of(names.MODELS))
 @_with_demand
-@click.option("--node", "node_types", multiple=True, metavar="NAME", help="A node type that is allowed. [default: all]")
-@click.option("--accelerator", "accelerators", multiple=True, metavar="NAME", help="… or an accelerator, by the device.")
-@click.option("--engine", "engines", multiple=True, metavar="NAME", help="An engine that is allowed. [default: vllm]")
+@click.option(
+    "--node",
+    "node_types",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=names.of(names.NODE_TYPES),
+    help="A node type that is allowed. [default: all]",
+)
+@click.option(
+    "--accelerator",
+    "accelerators",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=names.of(names.ACCELERATORS),
+    help="… or an accelerator, by the device.",
+)
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=names.of(names.ENGINES),
+    help="An engine that is allowed. [default: vllm]",
+)
 @options.with_formats
 @click.option("--max-tensor", type=int, metavar="N", help="Tensor-parallel ranks at most.")
 @click.option("--headroom-ratio", "--headroom", type=float, metavar="RATIO", help="Carried beyond the demand. [default: 0]")
@@ -235,12 +256,12 @@ def _excuses(excuses: Iterable[FleetExcuse]) -> list[str]:
             continue  # the table shows what costs less
         shape = f" {_split(each.parallelism)}" if each.HasField("parallelism") else ""
         subjects.setdefault((each.engine, each.text), {})[f"{each.node_type or each.accelerator}{shape}"] = None
-    lines = [f"{_named(list(names))} {engine}: {text}".replace(" :", ":") for (engine, text), names in subjects.items()]
+    lines = [f"{_named(subject)} {engine}: {text}".replace(" :", ":") for (engine, text), subject in subjects.items()]
     left = len(lines) - _SHOWN_EXCUSES
     return lines[:_SHOWN_EXCUSES] + ([f"and {left} more: see --json"] if left > 0 else [])
 
 
-def _named(subjects: list[str]) -> str:
-    """The first few, and how many more."""
-    left = len(subjects) - _NAMED_SUBJECTS
-    return ", ".join(subjects[:_NAMED_SUBJECTS]) + (f" and {left} more," if left > 0 else "")
+def _named(subjects: Iterable[str]) -> str:
+    """The first few, and how many more; what follows is about all of them."""
+    listed = list(subjects)
+    return first_few(listed, _NAMED_SUBJECTS) + ("," if len(listed) > _NAMED_SUBJECTS else "")

@@ -4,7 +4,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tonnage.cli import catalogue, layout, options
+from tonnage.cli import catalogue, layout, names, options
 from tonnage.cli.quantities import significant
 from tonnage.cli.session import Session
 from tonnage.client import Client
@@ -17,8 +17,13 @@ _TERMS = {number: name.lower().replace("_", "-") for name, number in Price.Term.
 @click.command(
     epilog=options.examples("tonnage prices", "tonnage prices --accelerator h100-sxm --term spot", "tonnage prices p5.48xlarge")
 )
-@click.argument("node_type", required=False, metavar="[NODE]")
-@click.option("--accelerator", metavar="NAME", help="Only prices of this accelerator and of nodes that hold it.")
+@click.argument("node_type", required=False, metavar="[NODE]", shell_complete=names.of(names.NODE_TYPES))
+@click.option(
+    "--accelerator",
+    metavar="NAME",
+    shell_complete=names.of(names.ACCELERATORS),
+    help="Only prices of this accelerator and of nodes that hold it.",
+)
 @click.option("--term", type=click.Choice(sorted(_TERMS.values())), help="Only prices for this term.")
 @click.option("--region", metavar="NAME", help="Only prices in this region.")
 @options.with_tabular_session

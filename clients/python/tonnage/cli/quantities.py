@@ -1,5 +1,7 @@
 """Quantities as a person reads them: three significant digits and a prefix. For eyes only; programs read ``--json``."""
 
+from collections.abc import Sequence
+
 _DECIMAL = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _BINARY = ((2.0**50, "Pi"), (2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"), (1.0, ""))
 _SUBDIVISIONS = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
@@ -101,6 +103,16 @@ def measured_in(value: float, unit: str) -> str:
     if unit in ("", "1"):
         return large_count(value)
     return byte_count(value) if unit == "B" else rate(value, unit)
+
+
+def first_few(texts: Sequence[str], most: int) -> str:
+    """The first of several, and how many more there are.
+
+    >>> first_few(["a", "b", "c"], 3), first_few(["a", "b", "c", "d"], 2)
+    ('a, b, c', 'a, b and 2 more')
+    """
+    left = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {left} more" if left > 0 else "")
 
 
 def words(constant: str) -> str:

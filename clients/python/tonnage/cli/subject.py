@@ -9,6 +9,7 @@ from typing import Any
 import click
 from google.protobuf import json_format
 
+from tonnage.cli import names as proposals
 from tonnage.cli.options import Command, Decorator, grouped
 from tonnage.cli.quantities import large_count
 from tonnage.cli.request_file import has_request_file
@@ -88,7 +89,12 @@ _with_figures = grouped(
 _with_model = grouped(
     "model_options",
     _ModelOptions,
-    click.option("--model", metavar="NAME", help="A model of the catalogue, also by its Hugging Face id."),
+    click.option(
+        "--model",
+        metavar="NAME",
+        shell_complete=proposals.of(proposals.MODELS),
+        help="A model of the catalogue, also by its Hugging Face id.",
+    ),
     click.option("--config", "--hf-config", "config", type=_JSON_FILE, help="A model by its Hugging Face config.json."),
     click.option("--quantization", type=_JSON_FILE, help="The hf_quant_config.json that belongs to --config."),
     click.option("--multi-token-prediction", is_flag=True, help="Load the multi-token-prediction layers too."),
@@ -96,7 +102,12 @@ _with_model = grouped(
 _with_accelerator = grouped(
     "accelerator_options",
     _AcceleratorOptions,
-    click.option("--accelerator", metavar="NAME", help="An accelerator of the catalogue."),
+    click.option(
+        "--accelerator",
+        metavar="NAME",
+        shell_complete=proposals.of(proposals.ACCELERATORS),
+        help="An accelerator of the catalogue.",
+    ),
     click.option("--accelerator-file", type=_JSON_FILE, help="An accelerator by its figures, an InlineAccelerator in JSON."),
 )
 
@@ -163,7 +174,7 @@ def with_accelerated_words(metavar: str) -> Decorator:
     """An accelerator by name or option, and whatever words the command makes something of."""
 
     def decorate(command: Command) -> Command:
-        words = click.argument("words", nargs=-1, metavar=metavar)
+        words = click.argument("words", nargs=-1, metavar=metavar, shell_complete=proposals.in_order(proposals.ACCELERATORS))
         return _with_accelerator(grouped("given", _with_words, words)(command))
 
     return decorate
@@ -174,8 +185,8 @@ def with_partial_subject(command: Command) -> Command:
     return _with_model(_with_figures(_with_accelerator(grouped("subject", _partial)(command))))
 
 
-def _subject(gather: Callable[..., Subject], metavar: str, *options: Decorator) -> Decorator:
-    names = click.argument("names", nargs=-1, metavar=metavar)
+def _subject(gather: Callable[..., Subject], metavar: str, proposing: proposals.Proposing, *options: Decorator) -> Decorator:
+    names = click.argument("names", nargs=-1, metavar=metavar, shell_complete=proposing)
 
     def decorate(command: Command) -> Command:
         # A decorator further out runs first and hands what it gathered further in.
@@ -184,10 +195,17 @@ def _subject(gather: Callable[..., Subject], metavar: str, *options: Decorator) 
     return decorate
 
 
-with_modelled_subject = _subject(_modelled, "[MODEL]")
-with_accelerated_subject = _subject(_accelerated, "[MODEL] [ACCELERATOR]")
+with_modelled_subject = _subject(_modelled, "[MODEL]", proposals.in_order(proposals.MODELS))
+with_accelerated_subject = _subject(
+    _accelerated, "[MODEL] [ACCELERATOR]", proposals.in_order(proposals.MODELS, proposals.ACCELERATORS)
+)
 with_noded_subject = _subject(
-    _noded, "[MODEL] [NODE]", click.option("--node", metavar="NAME", help="A node type of the catalogue.")
+    _noded,
+    "[MODEL] [NODE]",
+    proposals.in_order(proposals.MODELS, proposals.NODE_TYPES),
+    click.option(
+        "--node", metavar="NAME", shell_complete=proposals.of(proposals.NODE_TYPES), help="A node type of the catalogue."
+    ),
 )
 
 

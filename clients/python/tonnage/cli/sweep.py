@@ -1,6 +1,5 @@
 """``tonnage sweep``: every point of a grid, as a table for other programs."""
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -13,16 +12,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from tonnage import methods
-from tonnage.cli import options
+from tonnage.cli import names, options
 from tonnage.cli.exits import Exit
 from tonnage.cli.quantities import count
 from tonnage.cli.request_file import Question, has_request_file
 from tonnage.cli.session import Session
+from tonnage.cli.sweep_forms import Form, form_of
 from tonnage.errors import TonnageError
 from tonnage.methods import Streaming
 from tonnage.requests import Accelerator, Engine, Model
 from tonnage.sweep_requests import Formats, Length, Shape, run_sweep
 from tonnage.sweeps import Sweep
+from tonnage.tabular import XLSX
 from tonnage.v1.sweep_service_pb2 import RunSweepRequest, RunSweepResponse, SkippedPoints
 
 _T = TypeVar("_T")
@@ -74,9 +75,13 @@ def _length(text: str) -> list[tuple[int, int]]:
     return [(int(first), int(second))]
 
 
-def _axis(name: str, form: str, parse: Callable[[str], list[_T]], meaning: str) -> options.Decorator:
+def _axis(
+    name: str, form: str, parse: Callable[[str], list[_T]], meaning: str, kind: names.Kind | None = None
+) -> options.Decorator:
     metavar = f"{form}[,…]"
-    return click.option(name, type=_listed(metavar, parse), multiple=True, metavar=metavar, help=meaning)
+    proposing = names.of(kind, names.IN_LIST) if kind else None
+    read = _listed(metavar, parse)
+    return click.option(name, type=read, multiple=True, metavar=metavar, help=meaning, shell_complete=proposing)
 
 
 def _one(text: str) -> list[str]:
@@ -94,16 +99,16 @@ _NUMBERS = "N|A:B|A:B:STEP"
         "tonnage sweep --model llama-3.1-70b --accelerator h100-sxm,h200-sxm --shape tp4,tp8 \\",
         "    --batch-size 1:256 --context-tokens 1024,4096,16384 --output sweep.csv",
         "tonnage sweep --model llama-3.1-70b --accelerator h100-sxm --shape tp8 --engine vllm==0.19 \\",
-        "    --concurrency 1:128 --length 1024+256 --json",
+        "    --concurrency 1:128 --length 1024+256 --format xlsx --output sweep.xlsx",
     ),
 )
-@_axis("--model", "NAME", _one, "Models of the catalogue.")
-@_axis("--accelerator", "NAME", _one, "Accelerators of the catalogue.")
+@_axis("--model", "NAME", _one, "Models of the catalogue.", names.MODELS)
+@_axis("--accelerator", "NAME", _one, "Accelerators of the catalogue.", names.ACCELERATORS)
 @_axis("--shape", "tpN[-ppN-epN-dpN]", _shape, "Ways to split a replica. [default: tp1]")
 @_axis("--precision", "WEIGHTS[/CACHE]", _formats, "Number formats; - is the checkpoint's own. [default: -]")
 @_axis("--batch-size", _NUMBERS, _whole, "Bounds: sequences at once. [default: 1]")
 @_axis("--context-tokens", _NUMBERS, _whole, "Bounds: tokens that each sequence holds.")
-@_axis("--engine", "NAME[==VERSION]", _one, "Estimates: engines and releases.")
+@_axis("--engine", "NAME[==VERSION]", _one, "Estimates: engines and releases.", names.ENGINES)
 @_axis("--concurrency", _NUMBERS, _whole, "Estimates: requests kept in flight on a replica.")
 @_axis("--length", "INPUT+OUTPUT", _length, "Estimates: tokens of prompts and answers.")
 @options.memory_utilization_ratio
@@ -125,7 +130,7 @@ def sweep(
     output: Path | None,
     session: Session,
 ) -> None:
-    """Bound or estimate every combination of the axes, as CSV or, with --json, as a line of JSON for each point.
+    """Bound or estimate every combination of the axes, as CSV, as a workbook, or with --json as a line of JSON for each point.
 
     With --engine the points are estimates of serving, without it bounds on decode. --timeout ends the sweep with what is done.
     """
@@ -147,10 +152,10 @@ def sweep(
         request.time_limit_seconds = session.timeout
     # The service ends in time by itself; what is under way then still has to be read.
     patience = 2 * request.time_limit_seconds + 10
-    with session.client(patience) as client, _opened(output) as target:
+    with session.client(patience) as client, _opened(output, session.form) as target:
         try:
             under_way = client.run_sweep(request)
-            _write(under_way, target, session.as_json)
+            _write(under_way, target, form_of(session.form, under_way, request))
         except TonnageError as error:
             session.refuse(error, patience)
     _report(under_way)
@@ -177,33 +182,29 @@ def _joined(lists: Given[_T]) -> tuple[_T, ...]:
 
 
 @contextmanager
-def _opened(output: Path | None) -> Iterator[IO[str]]:
-    """The file, or standard output; both keep the line ends that are written."""
-    if output is None:
-        getattr(sys.stdout, "reconfigure", lambda **_: None)(newline="")
-        yield sys.stdout
-        return
+def _opened(output: Path | None, form: str) -> Iterator[IO[bytes]]:
+    """The file, or standard output."""
+    with _file(output) if output else nullcontext(sys.stdout.buffer) as target:
+        if form == XLSX.name and target.isatty():
+            raise click.UsageError(f"--format {XLSX.name} is no text: send it to a file, with --output sweep{XLSX.ending}")
+        yield target
+        target.flush()
+
+
+@contextmanager
+def _file(output: Path) -> Iterator[IO[bytes]]:
     try:
-        with output.open("w", encoding="utf-8", newline="") as target:
+        with output.open("wb") as target:
             yield target
     except OSError as error:
         raise click.UsageError(f"{output} cannot be written: {error.strerror}") from None
 
 
-def _write(under_way: Sweep, target: IO[str], as_json: bool) -> None:
+def _write(under_way: Sweep, target: IO[bytes], form: Form) -> None:
     with _progress() as bar:
         task = bar.add_task("sweep", total=1.0) if bar else None
         for part in under_way:
-            kind = part.WhichOneof("part")
-            if kind == "start" and not as_json:
-                target.write(under_way.table.csv_header())
-            elif kind == "chunk":
-                if as_json:
-                    target.writelines(json.dumps(row) + "\n" for row in under_way.table.rows(part.chunk))
-                else:
-                    target.write(under_way.table.csv_rows(part.chunk))
-            elif kind == "end" and not as_json:
-                target.write(under_way.table.csv_end(part.end))
+            target.write(form(part))
             if bar and task is not None:
                 bar.update(task, completed=under_way.progress_ratio)
 
