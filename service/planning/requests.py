@@ -23,12 +23,15 @@ class DenseModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """A model: exactly one of ``name``, ``hf_config`` and ``dense``."""
+    """A model: exactly one of ``name``, ``hf_config`` and ``dense``.
+
+    What keeps answers by what was asked hashes it before anybody has looked at it; mappings cannot be hashed and are left out.
+    """
 
     name: str | None = None
-    hf_config: Mapping[str, object] | None = None
+    hf_config: Mapping[str, object] | None = field(default=None, hash=False)
     dense: DenseModel | None = None
-    hf_quantization: Mapping[str, object] | None = None
+    hf_quantization: Mapping[str, object] | None = field(default=None, hash=False)
     multi_token_prediction: bool = False
 
 

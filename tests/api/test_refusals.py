@@ -80,6 +80,13 @@ CONTRADICTORY: list[tuple[str, dict[str, Any], str]] = [
     ("ComputeUtilization", utilization(nvml_gpu_utilization_ratio=0.98), "nvml_gpu_utilization_ratio"),
 ]
 
+#: A quantisation file beside a name, wherever a model is asked about: what keeps answers by the question must refuse it too.
+CONTRADICTORY += [
+    (rpc, question | {"model": {"name": "llama-3.1-70b", "hf_quantization": {"quantization": {}}}}, "model.hf_quantization")
+    for rpc, question in examples.REQUESTS.items()
+    if "model" in question
+]
+
 UNKNOWN: list[tuple[str, dict[str, Any], str, str]] = [
     ("EstimateDecode", decode(model={"name": "llama-3.1-80b"}), "model.name", "llama-3.1-8b"),
     ("EstimateDecode", decode(accelerator={"name": "h100"}), "accelerator.name", "h100-sxm"),
