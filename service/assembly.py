@@ -270,11 +270,12 @@ def _mcp(core: _Core) -> McpDoor:
 
 def _rest(core: _Core, mcp: McpDoor, readiness: Readiness) -> ASGIApp:
     settings = core.settings
+    engines = {name: engine.title for name, engine in core.planner.catalogue.engines.items()}
     app = rest_app(
         core.servicers,
         core.telemetry,
         core.admission,
-        pages={**operations_pages(core.telemetry, readiness), **explorer_pages()},
+        pages={**operations_pages(core.telemetry, readiness), **explorer_pages(engines)},
         bodies=Bodies(settings.max_request_bytes, settings.http_max_pending_body_bytes),
         documents=documents(),
         mounted={MCP_PATH: mcp},

@@ -63,6 +63,11 @@ class Times(Protocol):
 class RequestCounts(Protocol[AnyCode]):
     """Counts the requests of one RPC or route."""
 
+    @property
+    def begun(self) -> int:
+        """How many began in this process."""
+        ...
+
     def begin(self) -> float:
         """Counts a request as begun; returns the clock, in seconds, to hand to ``end``."""
         ...

@@ -27,14 +27,16 @@ class Bound(dict[Code, Counter]):
         return child
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Requests(Generic[Code]):
     _begun: Counter | None
     _ended: Bound[Code]
     _seconds: Histogram
     _in_flight: Gauge
+    begun: int = 0  # in this process alone
 
     def begin(self) -> float:
+        self.begun += 1
         if self._begun is not None:
             self._begun.inc()
         self._in_flight.inc()

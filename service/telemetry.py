@@ -91,6 +91,10 @@ class _Recorded(Generic[Code]):
     _name: str
     _attributes: Mapping[str, str]
 
+    @property
+    def begun(self) -> int:
+        return self._counts.begun
+
     def begin(self) -> float:
         self._spans.begin(self._name, self._attributes)
         return self._counts.begin()
@@ -106,6 +110,10 @@ class _Logged(Generic[Code]):
 
     _counts: RequestCounts[Code]
     _name: str
+
+    @property
+    def begun(self) -> int:
+        return self._counts.begun
 
     def begin(self) -> float:
         return self._counts.begin()

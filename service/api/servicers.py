@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from contextvars import copy_context
 from dataclasses import dataclass, make_dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError, Message
 from service.api.errors import FieldViolation, MalformedRequest, TooManyInFlight, Unreadable
 from service.api.json_encoding import result_encoder
 from service.api.messages import reader, writer
+from service.api.pacing import SEARCH_PAUSE_RATIO, STREAM_PAUSE_RATIO, Pace
 from service.api.prometheus import PrometheusReader
 from service.api.quick_reading import quick_json_reader, quick_message_reader
 from service.api.schema import RPCS, Rpc
@@ -98,44 +99,16 @@ class Place:
         self.give_back()
 
 
+@dataclass(frozen=True, slots=True)
 class Codec:
-    """Between the messages of an RPC and the planner's dataclasses, in both directions.
+    """Between the messages of an RPC and the planner's dataclasses, in both directions."""
 
-    Each function is written at its first use: a start would wait for all of them, and most processes serve few RPCs.
-    """
-
-    def __init__(self, rpc: Rpc, asked: type, answered: type) -> None:
-        self._rpc, self._asked, self._answered = rpc, asked, answered
-
-    @cached_property
-    def read(self) -> Callable[[Message], Any]:
-        """What a request message asks."""
-        return reader(self._rpc.request, self._asked)
-
-    @cached_property
-    def read_quickly(self) -> Callable[[Message], Any]:
-        """The same with the schema's rules checked on the way; None where the message is not plainly right."""
-        return quick_message_reader(self._rpc.request, self._asked)
-
-    @cached_property
-    def read_json_quickly(self) -> Callable[[object], Any]:
-        """The same from parsed JSON."""
-        return quick_json_reader(self._rpc.request, self._asked)
-
-    @cached_property
-    def write(self) -> Callable[[Any], Message]:
-        """The response message."""
-        return writer(self._rpc.response, self._answered)
-
-    @cached_property
-    def write_json(self) -> Callable[[Any], bytes]:
-        """The response as JSON."""
-        return result_encoder(self._rpc.response, self._answered)
-
-    @cached_property
-    def write_bytes(self) -> Callable[[Any], bytes]:
-        """The response message's bytes, columns without going through the message."""
-        return wire_writer(self._rpc.response, self._answered)
+    read: Callable[[Message], Any]
+    read_quickly: Callable[[Message], Any]
+    read_json_quickly: Callable[[object], Any]
+    write: Callable[[Any], Message]
+    write_json: Callable[[Any], bytes]
+    write_bytes: Callable[[Any], bytes]  # as the message's bytes, columns without going through the message
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +127,7 @@ class Servicer:
     _ask: Callable[[Any, Stop], Any]
     _planning_seconds: Times
     _executor: Executor
+    _pace: Pace
     _observe: Callable[[Any], Awaitable[Any]] | None  # for RPCs that can rest on what another server says
 
     def parse(self, request: bytes) -> Message:
@@ -216,13 +190,13 @@ class Servicer:
         async def compute() -> bytes:
             if not self._is_heavy:
                 return self._planned(question, NEVER)
-            stop = Stop()
+            stop = Stop(self._pace)
             try:
                 # In a copy of the context: what the thread logs and records belongs to this request.
                 work = partial(copy_context().run, self._planned, question, stop)
                 return await asyncio.get_running_loop().run_in_executor(self._executor, work)
             except asyncio.CancelledError:
-                stop.is_asked = True
+                stop.ask()
                 raise
 
         key = request.SerializeToString(deterministic=True)
@@ -266,9 +240,11 @@ def servicers(
     Raises:
         TypeError, AttributeError: the planner and the schema do not match.
     """
+    num_small = _num_small(telemetry)
+    pace, pace_of_streams = Pace(num_small, SEARCH_PAUSE_RATIO), Pace(num_small, STREAM_PAUSE_RATIO)
 
     def made(rpc: Rpc) -> Servicer:
-        codec, ask = _codec_and_method(rpc, planner)
+        codec, ask = _codec_and_method(rpc, planner, pace_of_streams)
         return Servicer(
             rpc=rpc,
             cache=cache,
@@ -278,10 +254,19 @@ def servicers(
             _ask=ask if tracing is None else tracing.recorded("planning", ask),
             _planning_seconds=telemetry.planning_seconds(rpc.path),
             _executor=executor,
+            _pace=pace,
             _observe=_observer(planner, prometheus or PrometheusReader(())) if rpc.name == "EstimateServing" else None,
         )
 
     return tuple(map(made, RPCS))
+
+
+def _num_small(telemetry: Telemetry) -> Callable[[], int]:
+    """How many requests came in so far that are answered without the planning thread."""
+    small = [rpc for rpc in RPCS if COST_CLASSES[rpc.name] is CostClass.POINT]
+    counts = [telemetry.rpc(rpc.path) for rpc in small]
+    routes = [telemetry.route(rpc.http.method, rpc.http.template, rpc.path[1:]) for rpc in small]
+    return lambda: sum([each.begun for each in counts]) + sum([each.begun for each in routes])
 
 
 def _observer(
@@ -298,7 +283,7 @@ def _observer(
     return observe
 
 
-def _codec_and_method(rpc: Rpc, planner: Planner) -> tuple[Codec, Callable[[Any, Stop], Any]]:
+def _codec_and_method(rpc: Rpc, planner: Planner, pace: Pace) -> tuple[Codec, Callable[[Any, Stop], Any]]:
     method = getattr(planner, _WORD_START.sub("_", rpc.name).lower())
     hints = typing.get_type_hints(method)
     answer = hints.pop("return")
@@ -309,7 +294,16 @@ def _codec_and_method(rpc: Rpc, planner: Planner) -> tuple[Codec, Callable[[Any,
     takes_name = asked is str
     if takes_name:
         asked = make_dataclass(rpc.name, [(name, str)], frozen=True, slots=True)
-    codec = Codec(rpc, asked, answer)
+    codec = Codec(
+        read=reader(rpc.request, asked),
+        read_quickly=quick_message_reader(rpc.request, asked),
+        read_json_quickly=quick_json_reader(rpc.request, asked),
+        write=writer(rpc.response, answer),
+        write_json=result_encoder(rpc.response, answer),
+        write_bytes=wire_writer(rpc.response, answer),
+    )
+    if rpc.is_streaming:  # each answer has a stop of its own, which outlives this call
+        return codec, lambda question, _: method(question, Stop(pace))
     if takes_stop:
         return codec, method
     if takes_name:

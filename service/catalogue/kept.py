@@ -30,7 +30,7 @@ _KEY_LENGTH: Final = 64  # hexadecimal digits of SHA-256
 class KeptDocuments:
     """The documents of one folder, by the bytes of their files.
 
-    They lie where Python would keep what it compiles of that folder, and as that are not written where it is told to write
+    They lie where Python would keep what it compiles of that folder, and like that are not written where it is told to write
     nothing (PYTHONDONTWRITEBYTECODE). Several processes may read and write at once: each reads a whole file or none.
     """
 

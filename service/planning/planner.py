@@ -113,9 +113,9 @@ class Planner:
         """What an engine really serves, by its calibration."""
         return self.serving.estimate_serving(request)
 
-    def run_sweep(self, request: RunSweepRequest) -> Stream[RunSweepResponse]:
+    def run_sweep(self, request: RunSweepRequest, stop: Stop | None = None) -> Stream[RunSweepResponse]:
         """Every point of a grid, in parts. TooLarge where there are too many."""
-        return run_sweep(self.resolver, self.serving, self._sweep_limits, request)
+        return run_sweep(self.resolver, self.serving, self._sweep_limits, request, stop)
 
     def plan_fleet(self, request: PlanFleetRequest, stop: Stop = NEVER) -> PlanFleetResponse:
         """How much hardware carries a demand, ranked. OutOfTime where it was stopped."""

@@ -1,6 +1,8 @@
 """Whether fleets keep what they promise: 200 random demands planned, and a replica of each simulated.
 
-``python -m tests.benchmarks.fleets [count]``. Fails where one attains more than five points less than it promises.
+``python -m tests.benchmarks.fleets [count]``. Fails where one attains more than five points less than it promises. Requests of
+a run go together, so that two runs of a fleet near its limit differ by some points: one that falls short by more than two is
+simulated again, ten times as long, and that counts.
 """
 
 import statistics
@@ -17,6 +19,8 @@ from tests.simulation.fleets import Attained, attained, random_request, told
 _COUNT: Final = 200
 _REQUESTS: Final = 20_000
 _ALLOWED: Final = 0.05
+_DOUBTFUL: Final = 0.02
+_LONGER: Final = 10
 _SHOWN: Final = 5
 
 
@@ -29,7 +33,10 @@ def main() -> None:
     while len(results) < count:
         random = Random(1000 + seed)
         seed += 1
-        result = attained(planner, random_request(random), random, _REQUESTS)
+        request = random_request(random)
+        result = attained(planner, request, random, _REQUESTS)
+        if result is not None and result.shortfall > _DOUBTFUL:
+            result = attained(planner, request, random, _LONGER * _REQUESTS)
         if result is None:
             out_of_reach += 1
         else:

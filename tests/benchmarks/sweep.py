@@ -3,12 +3,13 @@
     python -m tests.benchmarks.sweep [--rounds N]
 
 Rates are points over CPU time of one core, best of several. Latencies are those of single requests one after the other: alone,
-beside a process that only computes, and beside sweeps of a million points, one after the other, that another process asks for.
-They are taken in turns within one run. Service and callers share the machine, so where cores are few the second is what the
-third can be at best.
+beside a process that only computes, and beside sweeps of a million points, one after the other, that another process asks for
+and throws away unread. They are taken in turns within one run. Service and callers share the machine: where cores are few, the
+second shows what that alone costs. How fast such a sweep is while small requests give it no rest is measured too.
 """
 
 import argparse
+import contextlib
 import itertools
 import statistics
 import subprocess
@@ -31,7 +32,7 @@ from service.planning.sweep.requests import Kind, RequestLength, RunSweepRequest
 from service.planning.sweep.results import RunSweepResponse
 from service.settings import specs_dir
 from tests.benchmarks.servers import Server, service
-from tonnage.v1 import accelerator_pb2, model_pb2
+from tonnage.v1 import accelerator_pb2, engine_pb2, model_pb2
 from tonnage.v1 import capacity_service_pb2 as capacity
 from tonnage.v1 import sweep_service_pb2 as sweep
 
@@ -121,13 +122,26 @@ def sweep_message(batches: int, contexts: int) -> bytes:
     ).SerializeToString()
 
 
-def drain(port: int, batches: int, contexts: int, times: int) -> float:
+def serving_message(concurrencies: int, lengths: int) -> bytes:
+    """A sweep of estimates of one plan as the gRPC door takes it."""
+    return sweep.RunSweepRequest(
+        kind=sweep.RunSweepRequest.SERVING,
+        models=[model_pb2.ModelSpec(name="llama-3.1-70b")],
+        accelerators=[accelerator_pb2.AcceleratorSpec(name="h100-sxm")],
+        shapes=[model_pb2.Parallelism(tensor=8)],
+        engines=[engine_pb2.EngineSpec(name="vllm", version="0.19")],
+        concurrencies=range(1, concurrencies + 1),
+        lengths=[sweep.RequestLength(input_tokens=64 * each, output_tokens=256) for each in range(1, lengths + 1)],
+    ).SerializeToString()
+
+
+def drain(port: int, batches: int, contexts: int, times: int, message: Callable[[int, int], bytes] = sweep_message) -> float:
     """Takes sweeps without reading them; returns the bytes received."""
     received = 0.0
     with grpc.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.max_receive_message_length", -1)]) as channel:
         call: Any = channel.unary_stream(SWEEP, None, None)
         for _ in range(times):
-            received += sum(len(part) for part in call(sweep_message(batches, contexts)))
+            received += sum(len(part) for part in call(message(batches, contexts)))
     return received
 
 
@@ -191,17 +205,47 @@ def drain_http(port: int, form: str, batches: int, contexts: int, times: int) ->
     return received
 
 
-_TITLES = ("alone", "beside a busy process", "beside gRPC sweeps", "beside NDJSON sweeps", "beside CSV sweeps")
+_TITLES = (
+    "alone",
+    "beside a busy process",
+    "beside gRPC sweeps",
+    "beside estimates, gRPC",
+    "beside NDJSON sweeps",
+    "beside CSV sweeps",
+)
+#: What a process says that has begun.
+_BEGUN = "begun"
 
 
 def _beside(server: Server) -> tuple[str, ...]:
     """What runs beside the small requests, for each of the titles but the first: a program for Python."""
-    ask = "from tests.benchmarks.sweep import drain, drain_http; "
-    return (
-        "while True: pass",
-        f"{ask}drain({server.grpc_port}, 1000, 1000, 100000)",
-        *(f"{ask}drain_http({server.http_port}, {form!r}, 1000, 1000, 100000)" for form in ("ndjson", "csv")),
+    ask, say = "from tests.benchmarks.sweep import *; ", f"; print({_BEGUN!r}, flush=True)"
+    of_http = f"drain_http({server.http_port}, "
+    calls = (
+        (f"drain({server.grpc_port}, ", ")"),
+        (f"drain({server.grpc_port}, ", ", message=serving_message)"),
+        *((f"{of_http}{form!r}, ", ")") for form in ("ndjson", "csv")),
     )
+    sweeps = (f"{ask}{call}1, 1, 1{end}{say}; {call}1000, 1000, 100000{end}" for call, end in calls)
+    return (f"{say[2:]}\nwhile True: pass", *sweeps)
+
+
+def _asking(door: str, port: int) -> str:
+    """A program that asks small questions one after the other."""
+    return (
+        f"import itertools\nfrom tests.benchmarks.sweep import *\nfor ask in {door}_asker({port}):\n"
+        f"    for number in itertools.count(1):\n        ask(number)\n        number == 100 and print({_BEGUN!r}, flush=True)"
+    )
+
+
+def sweeps_beside(server: Server) -> None:
+    """How long a million points take while small requests come one after the other."""
+    for door, port in (("grpc", server.grpc_port), ("rest", server.http_port)):
+        for title, message in (("bounds", sweep_message), ("estimates", serving_message)):
+            alone = _timed(lambda message=message: drain(server.grpc_port, 1000, 1000, 1, message))  # type: ignore[misc]
+            with _other(_asking(door, port)):
+                beside = _timed(lambda message=message: drain(server.grpc_port, 1000, 1000, 1, message))  # type: ignore[misc]
+            print(f"1e6 {title} over gRPC: {alone:.1f} s alone, {beside:.1f} s beside small requests over {door}")
 
 
 def beside_sweeps(server: Server, rounds: int) -> None:
@@ -219,10 +263,20 @@ def beside_sweeps(server: Server, rounds: int) -> None:
 
 
 def _with_process(program: str, ask: Callable[[int], object], numbers: Iterator[int]) -> tuple[float, float]:
-    other = subprocess.Popen([sys.executable, "-c", program])
-    try:
-        time.sleep(1.5)  # until it has begun
+    with _other(program):
         return latencies(ask, numbers)
+
+
+@contextlib.contextmanager
+def _other(program: str) -> Iterator[None]:
+    """A program that runs beside, from when it says that it has begun."""
+    other = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    try:
+        assert other.stdout is not None
+        if not other.stdout.readline():
+            raise RuntimeError(f"it did not begin: {program}")
+        time.sleep(0.3)
+        yield
     finally:
         other.kill()
         other.wait()
@@ -271,6 +325,7 @@ def main() -> None:
     with service() as server:
         http_rates(server)
         beside_sweeps(server, rounds)
+        sweeps_beside(server)
         large_sweep(server)
 
 

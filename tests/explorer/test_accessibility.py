@@ -43,9 +43,10 @@ def test_axe_finds_nothing(opened: Opened, tmp_path: Path, scheme: str, width: i
 def test_axe_finds_nothing_where_something_is_wrong(opened: Opened) -> None:
     explorer = opened(scheme="dark")
     explorer.expected_statuses = {400, 404}
-    explorer.page.goto(f"{explorer.address}/?model=lama&accelerator=h100-sxm")
-    explorer.settled("failed")
-    assert [] == violations(explorer)
+    for model in ("model=lama", "model=&hf_config={}"):
+        explorer.page.goto(f"{explorer.address}/?{model}&accelerator=h100-sxm")
+        explorer.settled("failed")
+        assert [] == violations(explorer)
 
 
 def test_axe_can_find_something(opened: Opened) -> None:

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 from tests.explorer.driving import Explorer, Rest
 
-CHARTS = ("roofline", "memory", "throughput-latency")
-TABLES = ("cost", "fleets", "formulas", "sources")
+CHARTS = ("roofline", "memory", "throughput-latency", "cost")
+TABLES = ("fleets", "formulas", "sources")
 DEPLOYMENT: dict[str, Any] = {
     "model": {"name": "llama-3.1-70b"},
     "accelerator": {"name": "h100-sxm"},

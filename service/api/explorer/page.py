@@ -6,6 +6,7 @@ to that.
 
 from collections.abc import Mapping
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
 from typing import Final
 
@@ -41,6 +42,8 @@ _CONTENT_TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 _INDEX: Final = "index.html"
+#: Where the page offers engines. No RPC lists them, so the service writes those of its catalogue there.
+_ENGINES: Final = "<!-- engines of the catalogue -->"
 
 
 class Asset:
@@ -72,9 +75,21 @@ def _known_tags(scope: Scope) -> set[bytes]:
     return {tag.strip().removeprefix(b"W/") for each in lists for tag in each.split(b",")}
 
 
-def explorer_pages() -> Mapping[str, Asset]:
-    """The page and its files, by path."""
-    folder = files("service.api.explorer") / "assets"
-    assets = {each.name: Asset(each.name, each.read_bytes()) for each in folder.iterdir()}
+def _with_engines(index: str, engines: Mapping[str, str]) -> str:
+    """The page with an option for each engine."""
+    return index.replace(
+        _ENGINES, "".join(f'<option value="{escape(name)}">{escape(engines[name])}</option>' for name in engines)
+    )
+
+
+def explorer_pages(engines: Mapping[str, str]) -> Mapping[str, Asset]:
+    """The page and its files, by path.
+
+    Args:
+        engines: that the page offers: their titles by name.
+    """
+    bodies = {each.name: each.read_bytes() for each in (files("service.api.explorer") / "assets").iterdir()}
+    bodies[_INDEX] = _with_engines(bodies[_INDEX].decode(), engines).encode()
+    assets = {name: Asset(name, body) for name, body in bodies.items()}
     index = assets.pop(_INDEX)
     return {"/": index} | {f"/explorer/{name}": asset for name, asset in sorted(assets.items())}

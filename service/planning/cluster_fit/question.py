@@ -62,7 +62,7 @@ def fit_cluster(resolver: Resolver, request: FitClusterRequest, stop: Stop = NEV
     """
 
     def check_time() -> None:
-        if stop.is_asked:
+        if stop.look():
             raise OutOfTime("whoever asked waits no longer")
 
     try:

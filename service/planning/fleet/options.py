@@ -67,7 +67,7 @@ class Options:
     request: PlanFleetRequest
     mix: Mix
     stop: Stop = NEVER
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = time.thread_time  # while it gives way to others, its time stands still
     found: list[Option] = field(default_factory=list)
     misses: list[NearMiss] = field(default_factory=list)
     excuses: list[FleetExcuse] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Options:
 
     def check_time(self) -> None:
         """OutOfTime where nobody waits for the plan any longer, TooLarge where it takes too long for anybody."""
-        if self.stop.is_asked:
+        if self.stop.look():
             raise OutOfTime(f"nobody waits any longer for a plan out of {self.num_candidates} options; allow fewer of them")
         if self.clock() - self._begun > TIME_BUDGET_SECONDS:
             what = f"{self.num_candidates} options take longer than {TIME_BUDGET_SECONDS:g} seconds"

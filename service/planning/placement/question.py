@@ -82,7 +82,7 @@ def _bounded(num_nodes: int, num_pods: int) -> None:
 
 def _simulated(question: Question, stop: Stop) -> tuple[Outcome, tuple[Remedy, ...], tuple[str, ...]]:
     def check_time() -> None:
-        if stop.is_asked:
+        if stop.look():
             raise OutOfTime("whoever asked waits no longer")
 
     try:

@@ -117,20 +117,55 @@ def waits(
     )
     own = busy * beside + (1 - busy) * state.prompt.seconds
     each = own + busy * step * share  # a prompt that fills its passes keeps others out of them
+    last = _last_pass(by, state, per_second, busy, own, step, share, passes, pick)
     load = pick.smaller(per_second * each, _BUSIEST)
     # Prompts that share a pass are done together; of those that fill one, a request waits for those before it alone.
     ahead = 1 - pick.smaller(share, 1.0) / 2
-    first = _first(per_second, load, each, ahead, busy * step)
+    wait, deviation = _first(per_second, load, each, ahead, busy * step)
+    first = wait + last.mean, (deviation**2 + last.variance) ** 0.5
     host = by.first_token_host_seconds + by.prompt_token_seconds * traffic.input_tokens
-    steps = pick.larger(1.0, -(-share // 1))
-    certain = host + own + busy * step * steps
+    certain = host + own + busy * step * passes + last.own
     left, strayed = _left_behind(traffic, per_second, load, each, passes, first, own, busy * step, pick)
     # Whoever decodes longer for it is one more in the steps of others.
     held = per_second * left * pick.larger(traffic.output_tokens - 1, 1.0)
     left = left + held * step_growth_seconds / traffic.tokens_per_step / (1 - load)
     token = _at_most(_token(state, per_second, decoding, elasticity, (left, strayed), pick), fullest_token_seconds, pick)
-    met = _met(first, per_second, each, busy * step, pick)
+    met = _met(first, per_second, each + last.own + last.window, busy * step, pick)
     return Waits(certain, *first, *token, *met, per_second * each)
+
+
+@dataclass(frozen=True, slots=True)
+class _LastPass:
+    """What a prompt leaves empty of its last pass. Seconds."""
+
+    own: float  # beyond the part of a pass that the rest of the prompt fills: a pass costs as much whatever its size
+    window: float  # in which the next prompt may come that fills it
+    mean: float  # what that adds, mean and variance
+    variance: float
+
+
+def _last_pass(
+    by: Parameters,
+    state: Steady,
+    per_second: float,
+    busy: float,
+    own: float,
+    step: float,
+    share: float,
+    passes: float,
+    pick: Pick,
+) -> _LastPass:
+    """The last pass of a prompt of more than one: short where nobody else waits, and else filled by the next prompt.
+
+    Both make the first token later: it comes with the end of the pass, whoever's tokens are in it.
+    """
+    steps = pick.larger(1.0, -(-share // 1))
+    empty = busy * (steps - passes)
+    fixed = by.interference_ratio * state.prompt.pass_beside_decode_seconds(state.step.experts_read_ratio)
+    before = (own + busy * step * passes) * (steps - 1) / passes
+    chance = 1 - _E ** -(per_second * before)  # that the next one comes while this one is computed
+    filled = pick.larger(empty * (own / passes - fixed), 0.0)
+    return _LastPass(empty * (fixed + step), empty * before, chance * filled, chance * (1 - chance) * filled**2)
 
 
 def _at_most(token: tuple[float, float, float], fullest: float, pick: Pick) -> tuple[float, float, float]:

@@ -36,6 +36,8 @@ from service.planning.sweep.sources import sources_of
 #: Points of a chunk. Its columns stay in the cache of a core, no step of making or sending it takes so long that small requests
 #: beside it would notice, and what a chunk costs whatever its size is little beside a copy of it (decision 0011).
 CHUNK_POINTS: Final = 8_192
+#: The same while others ask: whatever is done with a part, in whatever form it is sent, is then soon done.
+SMALL_CHUNK_POINTS: Final = CHUNK_POINTS // 8
 #: Plans of no more points are computed together, as many as fill a chunk: a call of NumPy costs as much as some hundred points.
 JOINED_POINTS: Final = CHUNK_POINTS // 16
 #: Entries on what was skipped that make a chunk of their own.
@@ -45,11 +47,11 @@ CHUNK_SECONDS: Final = 0.25
 
 
 def run_sweep(
-    resolver: Resolver, serving: ServingEstimator, limits: SweepLimits, request: RunSweepRequest
+    resolver: Resolver, serving: ServingEstimator, limits: SweepLimits, request: RunSweepRequest, stop: Stop | None = None
 ) -> Stream[RunSweepResponse]:
     """The parts of a sweep. InvalidRequest, NotFound or TooLarge at once where there is no grid to go through."""
     made = grid(resolver, request, limits)
-    return Stream(_Sweep(resolver, serving, made).parts)
+    return Stream(_Sweep(resolver, serving, made).parts, stop)
 
 
 class _Sweep:
@@ -65,6 +67,7 @@ class _Sweep:
         self._pieces: list[Columns] = []
         self._skipped: list[SkippedPoints] = []
         self._num_pending = 0
+        self._room = CHUNK_POINTS  # for points of a chunk
         self._sent = 0  # points of the grid in the chunks so far, those included that were skipped
         self._num_answered = 0
         self._num_skipped = 0
@@ -77,8 +80,9 @@ class _Sweep:
         limit = self._grid.request.time_limit_seconds
         until = None if limit is None else self._begun + limit
         for _ in self._steps():
-            if stop.is_asked or (until is not None and monotonic() >= until):
+            if stop.look() or (until is not None and monotonic() >= until):
                 break
+            self._room = SMALL_CHUNK_POINTS if stop.is_beside_others else CHUNK_POINTS
             if self._is_due():
                 yield RunSweepResponse(chunk=self._chunk())
         if self._num_pending or self._skipped:
@@ -114,7 +118,7 @@ class _Sweep:
     def _slices(self, ready: Any) -> Iterator[None]:
         first = 0
         while first < self._points_per_plan:
-            end = min(self._points_per_plan, first + CHUNK_POINTS - self._num_pending)
+            end = min(self._points_per_plan, first + self._room - self._num_pending)
             self._compute([ready], first, end)
             self._count(len(self._pieces[-1]["num_devices"]))
             first = end
@@ -136,7 +140,7 @@ class _Sweep:
         self._skipped_plans.add((*places, skipped.precision_index, skipped.engine_index))
 
     def _is_due(self) -> bool:
-        room = CHUNK_POINTS - self._num_pending
+        room = self._room - self._num_pending
         if room <= 0 or (self._joined and room < self._points_per_plan) or len(self._skipped) >= CHUNK_SKIPPED:
             return True
         return monotonic() - self._flushed > CHUNK_SECONDS

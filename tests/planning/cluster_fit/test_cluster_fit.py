@@ -235,7 +235,7 @@ def test_unknown_names_and_figures(planner: Planner) -> None:
 
 def test_whoever_waits_no_longer_gets_no_answer(planner: Planner) -> None:
     stop = Stop()
-    stop.is_asked = True
+    stop.ask()
     with pytest.raises(OutOfTime):
         planner.fit_cluster(on(h100("a")), stop)
 

@@ -15,7 +15,7 @@ export function answerView(body) {
 
 function card(title, kind, rows, note) {
   const list = rows.map(([name, value, text, range]) =>
-    h("div", {}, h("dt", {}, name), h("dd", {}, datum(value, text), range ? h("small", {}, ` ${range}`) : null)),
+    h("div", {}, h("dt", {}, name), h("dd", { class: isNumber(value) ? "number" : null }, datum(value, text), range ? h("small", {}, ` ${range}`) : null)),
   );
   return h("section", { class: `card ${kind ?? ""}` }, h("h3", {}, title, " ", kind ? kindBadge(kind) : null), h("dl", {}, list), note);
 }

@@ -4,6 +4,8 @@ import { s } from "./dom.js";
 
 /** Below so many pixels there is no room for every name. */
 const NARROW = 480;
+/** What a letter of a bold name takes at most, on average. */
+const LETTER_WIDTH = 8.5;
 const MARGIN = { top: 14, right: 18, bottom: 48, left: 64 };
 
 /** A scale from values to places, logarithmic or not; its ticks are round numbers. */
@@ -24,8 +26,9 @@ function logTicks(low, high) {
   return ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
 }
 
-function linearTicks(low, high) {
-  const rough = (high - low) / 6;
+/** Round numbers between the two, about as many as asked for. */
+export function linearTicks(low, high, count = 6) {
+  const rough = (high - low) / count;
   const size = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((each) => each * size >= rough) * size;
   const ticks = [];
@@ -68,7 +71,7 @@ export function drawChart(chart, width) {
     (chart.bands ?? []).map((band) => s("path", { class: `band ${band.class}`, d: `${path(band.low)}${path([...band.high].reverse()).replace("M", "L")}Z` })),
     chart.lines.map((line) => s("path", { class: `line ${line.class}`, d: path(line.points) })),
     endLabels(chart.lines, x, y, width),
-    chart.points.map((point) => drawPoint(point, x.place(point.x), y.place(point.y))),
+    chart.points.map((point) => drawPoint(point, x.place(point.x), y.place(point.y), width)),
   );
 }
 
@@ -105,17 +108,22 @@ function endLabels(lines, x, y, width) {
   named.forEach((each, place) => {
     const above = named.slice(0, place).filter((other) => Math.abs(other.left - each.left) < 90);
     const lowest = Math.max(...above.map((other) => other.top + 15), MARGIN.top + 4);
+    each.isMoved = lowest > each.top;
     each.top = Math.max(each.top, lowest);
   });
-  return named.map(({ line, left, top }) =>
+  // A name that may be left out is, where it would be pushed into the lines.
+  return named.filter(({ line, isMoved }) => !(line.isOptional && isMoved)).map(({ line, left, top }) =>
     s("text", { class: `line-label ${line.class}`, x: left, y: top, "text-anchor": left > width - 90 ? "end" : "start" }, line.label),
   );
 }
 
-function drawPoint(point, left, top) {
+function drawPoint(point, left, top, width) {
   const shape = point.mark === "diamond" ? s("path", { d: `M${left} ${top - 7}l7 7l-7 7l-7 -7z` }) : s("circle", { cx: left, cy: top, r: point.mark === "large" ? 7 : 4 });
   const place = `point ${point.class}${point.isHollow ? " hollow" : ""}`;
   const group = s("g", { class: place, tabindex: point.isReachable === false ? null : "0", role: "img", "aria-label": point.title }, s("title", {}, point.title), shape);
-  if (point.label) group.append(s("text", { class: "point-label", x: left + 10, y: top + 16 }, point.label));
+  if (point.label) {
+    const isRight = left + 10 + point.label.length * LETTER_WIDTH < width;
+    group.append(s("text", { class: "point-label", x: isRight ? left + 10 : left - 10, y: top + 16, "text-anchor": isRight ? "start" : "end" }, point.label));
+  }
   return group;
 }

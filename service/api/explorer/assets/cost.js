@@ -1,14 +1,18 @@
 // What it costs: accelerators side by side under the chosen load, and the fleets that carry a demand.
 
 import { post } from "./api.js";
+import { drawCosts } from "./cost-chart.js";
 import { h } from "./dom.js";
 import { Figure } from "./figure.js";
-import { inMilliseconds, MISSING, number, percent, shapeName, words } from "./format.js";
+import { engineName, inMilliseconds, MISSING, number, percent, shapeName, words } from "./format.js";
 import { compareRequest, fleetRequest } from "./requests.js";
+
+/** What CompareAccelerators and PlanFleet take where no engine is given. */
+const DEFAULT_ENGINE = "vllm";
 
 const p50 = (interval) => interval?.p50;
 const range = (interval, text) => (interval ? `${text(interval.p50)} (${text(interval.p10)} to ${text(interval.p90)})` : MISSING);
-const priceOf = (price) => (price ? `${price.source}, ${price.date}${price.region ? `, ${price.region}` : ""}` : MISSING);
+const priceOf = (price) => (!price ? MISSING : price.is_own ? "your own" : [price.source, price.date, price.region].filter(Boolean).join(", "));
 const plainly = (key, heading, of, kind) => ({ key, heading, kind, of, text: (row) => number(of(row)) });
 const currencyOf = (rows) => rows.map((row) => row.currency).find(Boolean) || "USD";
 
@@ -55,7 +59,9 @@ function fleetColumns(currency) {
 }
 
 export function costView(body) {
-  const compared = new Figure(body, "cost", { isChart: false, isOpen: true });
+  const assumed = h("p", { class: "hint" });
+  body.append(assumed);
+  const compared = new Figure(body, "cost", { isOpen: true });
   const said = h("div", { class: "statements" });
   body.append(said);
   const fleets = new Figure(body, "fleets", { isChart: false, isOpen: true });
@@ -68,7 +74,8 @@ export function costView(body) {
       return Promise.all([comparison, post("/v1/fleets:plan", fleetRequest(choices), signal)]);
     },
     show: ([comparison, plan], choices) => {
-      if (comparison) compared.show({ table: compareTable(comparison, choices) });
+      assumed.textContent = assumptionOf(comparison, choices);
+      if (comparison) compared.show(comparisonOf(comparison, choices));
       else compared.hide();
       said.replaceChildren(...fleetStatements(plan, choices));
       if (plan.plans.length) fleets.show({ table: fleetTable(plan, choices) });
@@ -76,6 +83,7 @@ export function costView(body) {
       excuses.replaceChildren(excusesOf(plan));
     },
     hide: () => {
+      assumed.textContent = "";
       compared.hide();
       fleets.hide();
       said.replaceChildren();
@@ -84,9 +92,29 @@ export function costView(body) {
   };
 }
 
+/** What the costs rest on that nobody chose. */
+function assumptionOf(comparison, choices) {
+  const engine = choices.engine ? "" : `No engine is chosen: estimates and fleets here are those of ${engineName(DEFAULT_ENGINE)}, which is taken where none is named.`;
+  const alone = comparison ? "" : "Tick another accelerator to compare the costs of both.";
+  return [engine, alone].filter(Boolean).join(" ");
+}
+
+function comparisonOf(comparison, choices) {
+  const rows = comparison.accelerators;
+  const table = compareTable(comparison, choices);
+  const about = { currency: currencyOf(rows), chosen: choices.accelerator, name: `Cost of a million answer tokens: ${table.caption}` };
+  const isPriced = rows.some((row) => row.bound_cost_per_million_output_tokens !== undefined);
+  return {
+    draw: isPriced ? (width) => drawCosts(rows, about, width) : null,
+    note: isPriced ? `One replica each, ${table.load}. Left is cheaper. The date is that of the price.` : "None of them has both a price and room for the model: there is nothing to draw.",
+    table,
+  };
+}
+
 function compareTable(comparison, choices) {
   const load = `${choices.concurrency} requests at once of ${choices.input_tokens} + ${choices.output_tokens} tokens`;
   return {
+    load,
     caption: `one replica each, ${load}`,
     columns: compareColumns(currencyOf(comparison.accelerators)),
     rows: comparison.accelerators,

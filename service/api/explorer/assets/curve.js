@@ -5,6 +5,7 @@ import { drawChart } from "./chart.js";
 import { h } from "./dom.js";
 import { Figure } from "./figure.js";
 import { inMilliseconds, number, seconds } from "./format.js";
+import { modelName } from "./own-model.js";
 import { boundSweep, meanContext, servingSweep, tensorsOf } from "./requests.js";
 
 const LATENCIES = {
@@ -143,7 +144,7 @@ function chartOf({ choices, latency, usable, front, bounds, chosen, isChosen, ax
     lines.push({ points: bounds.map((row) => [row.step_seconds, row.tokens_per_second_per_device]), class: "bound dashed", label: "bound" });
   }
   return {
-    name: `Throughput and latency of ${choices.model} on ${choices.accelerator}`,
+    name: `Throughput and latency of ${modelName(choices)} on ${choices.accelerator}`,
     description: `${usable.length} points, ${front.length} of them on the Pareto front; the table below holds the numbers.`,
     x: { label: `${latency.label} (ms)`, text: inMilliseconds, isLog: true },
     y: { label: "Tokens per second and device", text: number, isLog: true },

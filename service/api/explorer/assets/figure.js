@@ -55,13 +55,15 @@ export class Figure {
     else save(file, await pngOf(drawing));
   }
 
-  /** Shows content: {draw: width → svg, table, note}. */
+  /** Shows content: {draw: width → svg, null where there is nothing to draw; table, note}. */
   show(content) {
     this.content = content;
     this.element.hidden = false;
     this.note.textContent = content.note ?? "";
     this.note.hidden = !content.note;
     this.table.replaceChildren(h("summary", {}, this.chart ? `Table: ${content.table.caption}` : content.table.caption), tableOf(content.table));
+    for (const button of this.buttons.querySelectorAll("button:not([data-kind=CSV])")) button.hidden = !content.draw;
+    if (!content.draw) this.chart?.replaceChildren();
     this.width = 0;
     this.redraw();
   }
@@ -72,7 +74,7 @@ export class Figure {
 
   redraw() {
     const width = Math.floor(this.chart?.clientWidth ?? 0);
-    if (!this.content || width < 50 || width === this.width) return;
+    if (!this.content?.draw || width < 50 || width === this.width) return;
     this.width = width;
     this.chart.replaceChildren(this.content.draw(width));
   }

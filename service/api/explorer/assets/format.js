@@ -62,6 +62,5 @@ export function shapeName(parallelism) {
   return shown.map(([field, short]) => `${short}${parallelism?.[field] ?? 1}`).join(" ");
 }
 
-const ENGINES = { vllm: "vLLM", sglang: "SGLang", "tensorrt-llm": "TensorRT-LLM" };
-
-export const engineName = (name) => ENGINES[name] ?? name;
+/** What the list of engines calls it. */
+export const engineName = (name) => document.querySelector(`#choices [name=engine] option[value="${CSS.escape(name)}"]`)?.text ?? name;

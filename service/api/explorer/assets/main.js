@@ -8,10 +8,12 @@ import { h } from "./dom.js";
 import { number } from "./format.js";
 import { choosable, fillSelect, resolved } from "./lists.js";
 import { memoryView } from "./memory.js";
-import { controlOf, mark, problemOf } from "./problems.js";
-import { decodeRequest, servingRequest } from "./requests.js";
+import { checkOwnModel, modelName, OWN } from "./own-model.js";
+import { PriceFields } from "./prices.js";
+import { controlsOf, mark, problemOf, sayBeside } from "./problems.js";
+import { acceleratorsOf, decodeRequest, servingRequest } from "./requests.js";
 import { rooflineView } from "./roofline.js";
-import { fromAddress, fromForm, mistakes, toAddress, toForm } from "./state.js";
+import { fromAddress, fromForm, linkTo, mistakes, toForm } from "./state.js";
 import { whyView } from "./why.js";
 
 const WAIT_MILLISECONDS = 250;
@@ -28,7 +30,8 @@ const views = {
   cost: costView(bodyOf("cost")),
   why: whyView(bodyOf("why")),
 };
-const troubles = Object.fromEntries(Object.keys(views).map((name) => [name, h("div", { class: "problem", hidden: true })]));
+const troubles = Object.fromEntries(Object.keys(views).map((name) => [name, h("div", { id: `${name}-problem`, class: "problem", hidden: true })]));
+const prices = new PriceFields(document.querySelector("#prices-list"));
 
 let lists = null;
 let timer = 0;
@@ -45,12 +48,16 @@ function say(state, text) {
 function showProblem(children, controls) {
   problem.replaceChildren(...children);
   problem.hidden = children.length === 0;
-  mark(form, controls, "problem");
+  mark([...form.elements, ...prices.shown], controls, "problem");
+  sayBeside(form, controls, children.map((child) => child.textContent));
 }
+
+const controlOf = (error) => controlsOf(form, { field: error.field })[0];
+const chosen = () => fromForm(form, ticked(), prices.text);
 
 /** An error in elements; names that are near can be taken where a single control holds the name. */
 function told(error) {
-  const control = error.field ? controlOf(form, error.field) : undefined;
+  const control = controlOf(error);
   const take = (name) => {
     control.value = name;
     update();
@@ -74,6 +81,7 @@ function restore() {
   const choices = fromAddress(location.search);
   choices.model = resolved(lists.models, choices.model);
   choices.accelerator = resolved(lists.accelerators, choices.accelerator);
+  prices.restore(choices.prices);
   toForm(form, choices);
   tick(choices.others.split(",").filter(Boolean).map((name) => resolved(lists.accelerators, name)));
 }
@@ -89,6 +97,7 @@ async function begin() {
     return;
   }
   fillSelect(form.elements.model, lists.models);
+  form.elements.model.prepend(new Option("your own config.json", OWN));
   fillSelect(form.elements.accelerator, lists.accelerators);
   restore();
   await update();
@@ -103,17 +112,20 @@ function schedule() {
 async function update() {
   clearTimeout(timer);
   asking?.abort();
-  const wrong = mistakes(form);
+  checkOwnModel(form);
+  prices.show(acceleratorsOf(chosen()));
+  const wrong = mistakes(form, prices.shown);
   if (wrong.length) {
     say("refused", "Not asked yet.");
     showProblem(wrong.map(({ text }) => h("p", {}, text)), wrong.map(({ control }) => control));
     return;
   }
-  const choices = fromForm(form, ticked());
+  const choices = chosen();
   note(choices);
   asking = new AbortController();
   say("asking", "Asking …");
   const { signal } = asking;
+  if (choices.model === OWN && !(await isTaken(choices, signal))) return;
   const done = await Promise.all([askMain(choices, signal), ...["roofline", "curve", "cost"].map((name) => askView(name, choices, signal))]);
   if (signal.aborted) return;
   conclude(done);
@@ -121,13 +133,25 @@ async function update() {
   isFirst = false;
 }
 
+/** Whether the service takes what was pasted: asked once, so that what is wrong or huge is not sent by every view. */
+async function isTaken(choices, signal) {
+  const [{ reason: error }] = await Promise.allSettled([post("/v1/decode:estimate", decodeRequest(choices), signal)]);
+  if (signal.aborted) return false;
+  if (error) {
+    for (const view of Object.values(views)) view.hide();
+    conclude([{ error }]);
+  }
+  return !error;
+}
+
 /** The choices in the address and in the links of all views. */
 function note(choices) {
-  const address = toAddress(choices);
+  const { address, isWhole } = linkTo(choices);
+  document.querySelector("#no-link").hidden = isWhole;
   history.replaceState(null, "", address + location.hash);
   for (const link of document.querySelectorAll("a.share")) link.href = `${address}#${link.closest("section").id}`;
   document.querySelector("#others-named").textContent = ticked().join(", ") || "nothing";
-  document.title = `${choices.model} on ${choices.accelerator} · Tonnage`;
+  document.title = `${modelName(choices)} on ${choices.accelerator} · Tonnage`;
 }
 
 /** What several views show: the bound, the memory and the estimate. Without a bound there is nothing to show. */
@@ -145,7 +169,8 @@ async function askMain(choices, signal) {
   settle("answer", decode, () => views.answer.show(decode.value, serving.value, memory.value, choices));
   settle("why", decode, () => views.why.show(decode.value, serving.value));
   if (serving.status === "rejected" && decode.status === "fulfilled") trouble("answer", serving.reason);
-  return { error: decode.reason, decode: decode.value };
+  const beside = [{ name: "answer", error: serving.reason }, { name: "memory", error: memory.reason }];
+  return { error: decode.reason, decode: decode.value, beside };
 }
 
 async function askView(name, choices, signal) {
@@ -175,16 +200,19 @@ function trouble(name, error) {
 const busy = (name, isBusy) => bodyOf(name).setAttribute("aria-busy", String(isBusy));
 
 /** What is wrong with the bound is wrong with all: it is said once, at the top, beside the choices that it is about. */
-function conclude([main]) {
+function conclude([main, ...others]) {
   if (main.error) {
-    const fields = [main.error.field, ...(main.error.violations ?? []).map((each) => each.field)].filter(Boolean);
-    showProblem(told(main.error), fields.map((field) => controlOf(form, field)).filter(Boolean));
+    showProblem(told(main.error), controlsOf(form, main.error));
     say("failed", "No answer.");
     if (main.error.status === 401 || main.error.status === 403) form.querySelector("#more").open = true;
     for (const each of Object.values(troubles)) each.hidden = true;
     return;
   }
   showProblem([], []);
+  for (const { name, error } of [...main.beside, ...others].filter((each) => each.error)) {
+    const controls = controlsOf(form, error);
+    mark(controls, controls, `${name}-problem`);
+  }
   const { bound, fits, catalogue_revision: revision } = main.decode;
   const fit = fits === undefined ? "whether it fits is not known" : fits ? "it fits" : "it does not fit";
   say("answered", `Answered: at most ${number(bound.tokens_per_second)} tokens/s, ${fit}.`);
@@ -197,14 +225,14 @@ for (const select of form.querySelectorAll("[data-formats]")) {
 for (const [name, element] of Object.entries(troubles)) bodyOf(name).before(element);
 document.addEventListener("input", ({ target }) => {
   if (target.name === "key") useKey(target.value);
-  if (target.form === form || target.closest("#others-list")) schedule();
+  if (target.form === form || target.closest("#others-list, #prices-list")) schedule();
 });
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   schedule();
 });
 addEventListener("popstate", () => {
-  if (!lists || toAddress(fromAddress(location.search)) === toAddress(fromForm(form, ticked()))) return;
+  if (!lists || linkTo(fromAddress(location.search)).address === linkTo(chosen()).address) return;
   restore();
   update();
 });

@@ -1,5 +1,8 @@
 // From choices to requests of the REST API. Names are those of the API; the page computes nothing that the API answers.
 
+import { modelOf } from "./own-model.js";
+import { pricesOf } from "./prices.js";
+
 const SHAPE = ["tensor", "pipeline", "expert", "attention_data"];
 const CONCURRENCIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const TENSORS = [1, 2, 4, 8];
@@ -23,7 +26,7 @@ export const engineOf = (choices) =>
 
 function deployment(choices) {
   return given({
-    model: { name: choices.model },
+    model: modelOf(choices),
     accelerator: { name: choices.accelerator },
     parallelism: parallelismOf(choices),
     precision: precisionOf(choices),
@@ -70,7 +73,7 @@ export const meanContext = (choices) => Math.max(1, Math.floor(Number(choices.in
 
 function grid(choices, tensors) {
   return given({
-    models: [{ name: choices.model }],
+    models: [modelOf(choices)],
     accelerators: [{ name: choices.accelerator }],
     shapes: tensors.map((tensor) => ({ ...parallelismOf(choices), tensor })),
     precisions: precisionOf(choices) ? [precisionOf(choices)] : undefined,
@@ -97,11 +100,11 @@ export function boundSweep(choices, tensors, contextTokens) {
   return { kind: "DECODE", ...grid(choices, tensors), batch_sizes: loadsOf(choices), context_tokens: [contextTokens] };
 }
 
-const acceleratorsOf = (choices) => [...new Set([choices.accelerator, ...choices.others.split(",").filter(Boolean)])];
+export const acceleratorsOf = (choices) => [...new Set([choices.accelerator, ...choices.others.split(",").filter(Boolean)])];
 
 export function compareRequest(choices) {
   return given({
-    model: { name: choices.model },
+    model: modelOf(choices),
     accelerators: acceleratorsOf(choices),
     input_tokens: Number(choices.input_tokens),
     output_tokens: Number(choices.output_tokens),
@@ -109,13 +112,14 @@ export function compareRequest(choices) {
     parallelism: parallelismOf(choices),
     precision: precisionOf(choices),
     engine: engineOf(choices),
+    ...pricesOf(choices),
   });
 }
 
 export function fleetRequest(choices) {
   const engine = engineOf(choices);
   return given({
-    model: { name: choices.model },
+    model: modelOf(choices),
     workloads: [
       {
         input_tokens: Number(choices.input_tokens),
@@ -132,5 +136,6 @@ export function fleetRequest(choices) {
     engines: engine ? [engine] : undefined,
     precision: precisionOf(choices),
     memory_utilization_ratio: optional(choices.memory_utilization_ratio),
+    ...pricesOf(choices),
   });
 }

@@ -4,6 +4,7 @@ import { post } from "./api.js";
 import { drawChart } from "./chart.js";
 import { Figure } from "./figure.js";
 import { number, prefixed, words } from "./format.js";
+import { modelName } from "./own-model.js";
 import { rooflineRequest } from "./requests.js";
 
 const COLUMNS = [
@@ -56,7 +57,7 @@ function chartOf(roofs, points, choices) {
   const low = Math.min(...intensities) / 1.5;
   const high = Math.max(...intensities, ...roofs.map((roof) => roof.ridge_point_flops_per_byte)) * 4;
   return {
-    name: `Roofline of ${choices.model} on ${choices.accelerator}`,
+    name: `Roofline of ${modelName(choices)} on ${choices.accelerator}`,
     description: `${points.length} batch sizes; the table below holds the numbers.`,
     x: { label: "Operations per byte read (FLOP/B)", text: number, isLog: true },
     y: { label: "Operations per second (FLOP/s)", text: (value) => prefixed(value, ""), isLog: true },

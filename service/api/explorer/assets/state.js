@@ -1,8 +1,11 @@
 // What is chosen: in the form, and in the address, so that a link shows the same again.
 
+import { compact } from "./own-model.js";
+
 /** Every choice with what holds where nothing is chosen. The address names all that are asked first, of the others what differs. */
 export const CHOICES = {
-  model: { initial: "llama-3.1-70b", isFirst: true },
+  model: { initial: "llama-3.1-70b", isFirst: true }, // empty: the config.json that was pasted
+  hf_config: { initial: "" },
   accelerator: { initial: "h100-sxm", isFirst: true },
   tensor: { initial: 8, isFirst: true },
   engine: { initial: "vllm", isFirst: true },
@@ -27,11 +30,20 @@ export const CHOICES = {
   ttft_seconds: { initial: 1 },
   tpot_seconds: { initial: 0.05 },
   percentile: { initial: "P90" },
+  prices: { initial: "" }, // of one's own, as "h100-sxm:2.5,mi300x:1.99"
+  currency: { initial: "USD" },
+  usd_rate: { initial: "" },
+  usd_rate_date: { initial: "" },
 };
+
+/** A pasted config.json that makes an address longer than this is left out of it: what passes links on cuts longer ones. */
+const MAX_ADDRESS_LENGTH = 8000;
 
 const MORE = ["pipeline", "expert", "attention_data", "engine_version", "weights", "kv_cache", "compute"].concat(
   ["memory_utilization_ratio", "observed_tpot_seconds", "observed_ttft_seconds", "observed_requests"],
 );
+
+const PRICING = ["prices", "currency", "usd_rate", "usd_rate_date"];
 
 /** The choices of an address, as strings. */
 export function fromAddress(search) {
@@ -39,6 +51,13 @@ export function fromAddress(search) {
   return Object.fromEntries(
     Object.entries(CHOICES).map(([name, { initial }]) => [name, query.has(name) ? query.get(name) : String(initial)]),
   );
+}
+
+/** The address of the choices, and whether all of them are in it. */
+export function linkTo(choices) {
+  const address = toAddress(choices);
+  const isWhole = address.length <= MAX_ADDRESS_LENGTH || !choices.hf_config;
+  return { address: isWhole ? address : toAddress({ ...choices, hf_config: "" }), isWhole };
 }
 
 /** The address of the choices: a path with a query. */
@@ -60,19 +79,20 @@ export function toForm(form, choices) {
     }
     control.value = choices[name];
   }
+  if (PRICING.some((name) => choices[name] !== String(CHOICES[name].initial))) document.querySelector("#own-prices").open = true;
   if (MORE.some((name) => choices[name] !== String(CHOICES[name].initial))) form.querySelector("#more").open = true;
 }
 
-/** The choices as they stand in the form; others are the ticked accelerators. */
-export function fromForm(form, others) {
+/** The choices as they stand in the form; others are the ticked accelerators, prices those of one's own. */
+export function fromForm(form, others, prices) {
   const chosen = Object.keys(CHOICES).map((name) => [name, form.elements[name] ? form.elements[name].value.trim() : ""]);
-  return { ...Object.fromEntries(chosen), others: others.join(",") };
+  const choices = { ...Object.fromEntries(chosen), others: others.join(","), prices };
+  return { ...choices, hf_config: choices.model ? "" : compact(choices.hf_config) };
 }
 
 /** What is wrong with what is typed, by the browser's own rules: [{control, text}]. */
-export function mistakes(form) {
-  return Object.keys(CHOICES)
-    .map((name) => form.elements[name])
+export function mistakes(form, others) {
+  return [...Object.keys(CHOICES).map((name) => form.elements[name]), ...others]
     .filter((control) => control?.validity && !control.validity.valid)
     .map((control) => ({ control, text: `${labelOf(control)}: ${control.validationMessage}` }));
 }
