@@ -121,7 +121,7 @@ def test_nothing_is_wider_than_the_screen_however_it_is_turned(opened: Opened) -
     explorer.open()
     explorer.page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
     _fits(explorer, 360)
-    for width in (961, 640):
+    for width in (1280, 961, 640):
         explorer.page.set_viewport_size({"width": width, "height": 900})
         _fits(explorer, width)
 
@@ -134,6 +134,15 @@ def _fits(explorer: Explorer, width: int) -> None:
         "all => all.map(each => parseFloat(getComputedStyle(each).fontSize))"
     )
     assert min(sizes) >= 12  # charts are drawn for the width, not shrunk to it
+    # No figure runs over its card, and no word over the edge of its chart.
+    over = explorer.page.evaluate(
+        """() => [[".card data, .card small", ".card"], ["svg text", "svg"]].flatMap(([inner, outer]) =>
+            [...document.querySelectorAll(`main :is(${inner})`)].filter(each => {
+                const [box, room] = [each, each.closest(outer)].map(it => it.getBoundingClientRect());
+                return box.left < room.left - 1 || box.right > room.right + 1;
+            }).map(each => each.textContent))"""
+    )
+    assert [] == over
     controls = explorer.page.locator("button, input:not([type=checkbox]), select").evaluate_all(
         "all => all.map(each => each.offsetHeight)"
     )
