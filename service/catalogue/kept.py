@@ -69,7 +69,7 @@ class KeptDocuments:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with unfinished.open("xb") as file:
-                file.write(_seal(body) + body)
+                file.write(_seal(body) + b"\n" + body)
             os.replace(unfinished, self.path)
         except OSError:
             with suppress(OSError):
@@ -85,9 +85,7 @@ def _read(path: Path) -> Mapping[bytes, bytes]:
     try:
         if not path.is_file() or path.stat().st_size > _MAX_BYTES:
             return {}
-        content = path.read_bytes()
-        length = len(_seal(b""))
-        seal, body = content[:length], content[length:]
+        seal, _, body = path.read_bytes().partition(b"\n")
         lines = body.split(b"\n") if seal == _seal(body) else []
         return {line[:_KEY_LENGTH]: line[_KEY_LENGTH + 1 :] for line in lines}
     except OSError:
@@ -95,12 +93,12 @@ def _read(path: Path) -> Mapping[bytes, bytes]:
 
 
 def _seal(body: bytes) -> bytes:
-    """A line that only this body, parsed by this code, begins with."""
+    """The first line of a file that holds this body, parsed by this code."""
     digest = hashlib.sha256(yaml.__version__.encode())
     for source in (documents.__file__, __file__):
         digest.update(Path(source).read_bytes())
     digest.update(body)
-    return digest.hexdigest().encode() + b"\n"
+    return digest.hexdigest().encode()
 
 
 def _pair(document: Located) -> list[Any]:

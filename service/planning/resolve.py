@@ -94,10 +94,8 @@ class Resolver:
 
     def split(self, spec: ModelSpec, precision: Precision, shape: Parallelism) -> SplitModel:
         """The model split as asked. InvalidRequest where an engine would refuse the shape."""
-        if spec.name is None:
-            return self._split(spec, precision, shape)
-        check_spec(spec)
-        return self._named_split(spec, precision, shape)
+        split = self._split if spec.name is None else self._named_split
+        return split(spec, precision, shape)
 
     def _split(self, spec: ModelSpec, precision: Precision, shape: Parallelism) -> SplitModel:
         builder, notes = self.builder(spec, precision)
@@ -127,10 +125,8 @@ class Resolver:
         self, model: ModelSpec, accelerator: AcceleratorSpec, precision: Precision, shape: Parallelism
     ) -> tuple[SplitModel, DecodePlan]:
         """The split model and its decode step on the device. Unanswerable where a peak that it needs is not known."""
-        if model.name is None or accelerator.name is None:
-            return self._plan(model, accelerator, precision, shape)
-        check_spec(model)
-        return self._named_plan(model, accelerator, precision, shape)
+        plan = self._plan if model.name is None or accelerator.name is None else self._named_plan
+        return plan(model, accelerator, precision, shape)
 
     def _plan(
         self, model: ModelSpec, accelerator: AcceleratorSpec, precision: Precision, shape: Parallelism

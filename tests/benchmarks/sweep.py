@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -219,15 +220,15 @@ _BEGUN = "begun"
 
 def _beside(server: Server) -> tuple[str, ...]:
     """What runs beside the small requests, for each of the titles but the first: a program for Python."""
-    ask, say = "from tests.benchmarks.sweep import *; ", f"; print({_BEGUN!r}, flush=True)"
+    ask, say = "from tests.benchmarks.sweep import *; ", f"print({_BEGUN!r}, flush=True)"
     of_http = f"drain_http({server.http_port}, "
     calls = (
         (f"drain({server.grpc_port}, ", ")"),
         (f"drain({server.grpc_port}, ", ", message=serving_message)"),
         *((f"{of_http}{form!r}, ", ")") for form in ("ndjson", "csv")),
     )
-    sweeps = (f"{ask}{call}1, 1, 1{end}{say}; {call}1000, 1000, 100000{end}" for call, end in calls)
-    return (f"{say[2:]}\nwhile True: pass", *sweeps)
+    sweeps = (f"{ask}{call}1, 1, 1{end}; {say}; {call}1000, 1000, 100000{end}" for call, end in calls)
+    return (f"{say}\nwhile True: pass", *sweeps)
 
 
 def _asking(door: str, port: int) -> str:
@@ -242,9 +243,10 @@ def sweeps_beside(server: Server) -> None:
     """How long a million points take while small requests come one after the other."""
     for door, port in (("grpc", server.grpc_port), ("rest", server.http_port)):
         for title, message in (("bounds", sweep_message), ("estimates", serving_message)):
-            alone = _timed(lambda message=message: drain(server.grpc_port, 1000, 1000, 1, message))  # type: ignore[misc]
+            whole = partial(drain, server.grpc_port, 1000, 1000, 1, message)
+            alone = _timed(whole)
             with _other(_asking(door, port)):
-                beside = _timed(lambda message=message: drain(server.grpc_port, 1000, 1000, 1, message))  # type: ignore[misc]
+                beside = _timed(whole)
             print(f"1e6 {title} over gRPC: {alone:.1f} s alone, {beside:.1f} s beside small requests over {door}")
 
 

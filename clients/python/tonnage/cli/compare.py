@@ -33,9 +33,7 @@ from tonnage.v1.fleet_service_pb2 import CompareAcceleratorsResponse, ComparedAc
 @click.option("--input-tokens", "--isl", type=int, metavar="N", default=1024, show_default=True, help="Tokens of a prompt.")
 @click.option("--output-tokens", "--osl", type=int, metavar="N", default=1024, show_default=True, help="… of an answer.")
 @click.option("--concurrency", type=int, metavar="N", default=16, show_default=True, help="Requests in flight on a replica.")
-@click.option(
-    "--engine", metavar="NAME", shell_complete=names.of(names.ENGINES), help="The engine, for estimates. [default: vllm]"
-)
+@names.option(names.ENGINES, "--engine", help="The engine, for estimates. [default: vllm]")
 @options.with_split
 @options.with_formats
 @click.option("--term", type=click.Choice(["on-demand", "spot", "one-year", "three-years"]), help="[default: on-demand]")

@@ -70,12 +70,7 @@ def engine_spec(name: str, version: str | None, flags: dict[str, object]) -> Eng
 _INTEGERS: dict[str, Any] = {"type": int, "metavar": "N"}
 _FRACTIONS: dict[str, Any] = {"type": float, "metavar": "RATIO"}
 _FLAGS = (
-    click.option(
-        "--engine",
-        metavar="NAME",
-        shell_complete=names.of(names.ENGINES),
-        help="The engine whose memory it is: vllm, sglang or tensorrt-llm.",
-    ),
+    names.option(names.ENGINES, "--engine", help="The engine whose memory it is: vllm, sglang or tensorrt-llm."),
     click.option("--engine-version", metavar="RELEASE", help="Its release (0.19). [default: the newest known]"),
     click.option("--gpu-memory-utilization", **_FRACTIONS, help="vLLM: share of the physical memory that it may take."),
     click.option("--mem-fraction-static", **_FRACTIONS, help="SGLang: share of the free memory for weights and cache."),

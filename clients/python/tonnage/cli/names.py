@@ -15,6 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from tonnage.cli.connection import connection
+from tonnage.cli.options import Decorator
 from tonnage.client import Client
 
 _PATIENCE_SECONDS = 0.5
@@ -50,6 +51,11 @@ def of(kind: Kind, behind: str = "") -> Proposing:
         return _proposed(context, kind, found[0], typed[found.end() :]) if found else []
 
     return propose
+
+
+def option(kind: Kind, *declarations: str, **attributes: Any) -> Decorator:
+    """An option that takes a name of that kind; the rest is click's."""
+    return click.option(*declarations, metavar="NAME", shell_complete=of(kind), **attributes)
 
 
 def in_order(*kinds: Kind) -> Proposing:

@@ -92,30 +92,9 @@ _with_demand = grouped(
 )
 @click.argument("model", metavar="MODEL", shell_complete=names.of(names.MODELS))
 @_with_demand
-@click.option(
-    "--node",
-    "node_types",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=names.of(names.NODE_TYPES),
-    help="A node type that is allowed. [default: all]",
-)
-@click.option(
-    "--accelerator",
-    "accelerators",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=names.of(names.ACCELERATORS),
-    help="… or an accelerator, by the device.",
-)
-@click.option(
-    "--engine",
-    "engines",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=names.of(names.ENGINES),
-    help="An engine that is allowed. [default: vllm]",
-)
+@names.option(names.NODE_TYPES, "--node", "node_types", multiple=True, help="A node type that is allowed. [default: all]")
+@names.option(names.ACCELERATORS, "--accelerator", "accelerators", multiple=True, help="… or an accelerator, by the device.")
+@names.option(names.ENGINES, "--engine", "engines", multiple=True, help="An engine that is allowed. [default: vllm]")
 @options.with_formats
 @click.option("--max-tensor", type=int, metavar="N", help="Tensor-parallel ranks at most.")
 @click.option("--headroom-ratio", "--headroom", type=float, metavar="RATIO", help="Carried beyond the demand. [default: 0]")

@@ -18,12 +18,7 @@ _TERMS = {number: name.lower().replace("_", "-") for name, number in Price.Term.
     epilog=options.examples("tonnage prices", "tonnage prices --accelerator h100-sxm --term spot", "tonnage prices p5.48xlarge")
 )
 @click.argument("node_type", required=False, metavar="[NODE]", shell_complete=names.of(names.NODE_TYPES))
-@click.option(
-    "--accelerator",
-    metavar="NAME",
-    shell_complete=names.of(names.ACCELERATORS),
-    help="Only prices of this accelerator and of nodes that hold it.",
-)
+@names.option(names.ACCELERATORS, "--accelerator", help="Only prices of this accelerator and of nodes that hold it.")
 @click.option("--term", type=click.Choice(sorted(_TERMS.values())), help="Only prices for this term.")
 @click.option("--region", metavar="NAME", help="Only prices in this region.")
 @options.with_tabular_session

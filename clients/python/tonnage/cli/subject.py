@@ -89,12 +89,7 @@ _with_figures = grouped(
 _with_model = grouped(
     "model_options",
     _ModelOptions,
-    click.option(
-        "--model",
-        metavar="NAME",
-        shell_complete=proposals.of(proposals.MODELS),
-        help="A model of the catalogue, also by its Hugging Face id.",
-    ),
+    proposals.option(proposals.MODELS, "--model", help="A model of the catalogue, also by its Hugging Face id."),
     click.option("--config", "--hf-config", "config", type=_JSON_FILE, help="A model by its Hugging Face config.json."),
     click.option("--quantization", type=_JSON_FILE, help="The hf_quant_config.json that belongs to --config."),
     click.option("--multi-token-prediction", is_flag=True, help="Load the multi-token-prediction layers too."),
@@ -102,12 +97,7 @@ _with_model = grouped(
 _with_accelerator = grouped(
     "accelerator_options",
     _AcceleratorOptions,
-    click.option(
-        "--accelerator",
-        metavar="NAME",
-        shell_complete=proposals.of(proposals.ACCELERATORS),
-        help="An accelerator of the catalogue.",
-    ),
+    proposals.option(proposals.ACCELERATORS, "--accelerator", help="An accelerator of the catalogue."),
     click.option("--accelerator-file", type=_JSON_FILE, help="An accelerator by its figures, an InlineAccelerator in JSON."),
 )
 
@@ -203,9 +193,7 @@ with_noded_subject = _subject(
     _noded,
     "[MODEL] [NODE]",
     proposals.in_order(proposals.MODELS, proposals.NODE_TYPES),
-    click.option(
-        "--node", metavar="NAME", shell_complete=proposals.of(proposals.NODE_TYPES), help="A node type of the catalogue."
-    ),
+    proposals.option(proposals.NODE_TYPES, "--node", help="A node type of the catalogue."),
 )
 
 
