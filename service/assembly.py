@@ -11,12 +11,12 @@ import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct, field
 from starlette.types import ASGIApp
 
 import tonnage
@@ -73,8 +73,7 @@ class PortTaken(Exception):
         super().__init__(f"cannot listen on {host} port {port}: {reason}. {variable} chooses another port, 0 any free one")
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
+class Addresses(Struct, frozen=True):
     """Where a running service answers."""
 
     http: str  # "http://127.0.0.1:8080", "https://…" with TLS
@@ -179,8 +178,7 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
             await tracing.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _Core:
+class _Core(Struct, frozen=True):
     """What every door stands on."""
 
     settings: Settings

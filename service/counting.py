@@ -7,10 +7,10 @@ of them. The event loop counts here. Of what a planning thread counts as well, a
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Generic, Protocol, TypeVar
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
@@ -22,8 +22,7 @@ Code = TypeVar("Code", bound=str | int)
 AnyCode = TypeVar("AnyCode", bound=str | int, contravariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """A metric: its name, what it counts, its labels."""
 
     name: str
@@ -31,8 +30,7 @@ class Family:
     labels: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DoorFamilies:
+class DoorFamilies(Struct, frozen=True):
     """What is counted of every request at a door."""
 
     ended: Family  # whose last label is the status code
@@ -40,8 +38,7 @@ class DoorFamilies:
     begun: Family | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Families:
+class Families(Struct, frozen=True):
     """What a request moves, from door to plan. Times of doors and of planning have buckets of their own, in seconds."""
 
     doors: Mapping[str, DoorFamilies]

@@ -1,10 +1,10 @@
 """The counts of ``service.counting`` for several processes behind one port, in files of prometheus_client that all add to."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Generic
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from service.counting import Code, Families, Family
@@ -27,8 +27,7 @@ class Bound(dict[Code, Counter]):
         return child
 
 
-@dataclass(slots=True)
-class _Requests(Generic[Code]):
+class _Requests(Struct, Generic[Code]):
     _begun: Counter | None
     _ended: Bound[Code]
     _seconds: Histogram
@@ -62,8 +61,7 @@ class _LookUps:
         self._counter.labels(tier, rpc, "miss").inc()
 
 
-@dataclass(frozen=True, slots=True)
-class _Door:
+class _Door(Struct, frozen=True):
     begun: Counter | None
     ended: Counter
     seconds: Histogram

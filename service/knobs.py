@@ -5,10 +5,12 @@ import os
 import re
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 _REDIS_SCHEMES: Final = ("redis", "rediss", "unix")
 _SERVER: Final = re.compile(r"https?://(\[[0-9a-fA-F:.]+\]|[\w.-]+)(:(?P<port>[0-9]{1,5}))?")
@@ -20,8 +22,7 @@ _FALSE: Final = ("false", "0", "no", "off")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Knob:
+class Knob(Struct, frozen=True):
     """What is known of one setting besides its type and default."""
 
     meaning: str

@@ -15,6 +15,7 @@ from functools import partial
 from time import perf_counter
 from typing import Final, Generic, Literal, Protocol, TypeAlias
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.gc_collector import GCCollector
@@ -56,8 +57,7 @@ _HANDLING_BUCKETS: Final = (2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 5e-2, 0.25, 
 _PLANNING_BUCKETS: Final = (2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 
 
-@dataclass(frozen=True, slots=True)
-class RpcName:
+class RpcName(Struct, frozen=True):
     """One method of a gRPC service, as the descriptors name it: ``tonnage.v1.CapacityService``, ``EstimateDecode``."""
 
     service: str
@@ -82,8 +82,7 @@ class Spans(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Recorded(Generic[Code]):
+class _Recorded(Struct, Generic[Code], frozen=True):
     """Requests that are counted, and recorded as spans."""
 
     _counts: RequestCounts[Code]
@@ -104,8 +103,7 @@ class _Recorded(Generic[Code]):
         self._spans.end(code)
 
 
-@dataclass(frozen=True, slots=True)
-class _Logged(Generic[Code]):
+class _Logged(Struct, Generic[Code], frozen=True):
     """Requests that are counted, and each leaves a line in the log when it ends."""
 
     _counts: RequestCounts[Code]
@@ -128,8 +126,7 @@ RpcMetrics: TypeAlias = RequestCounts[str]
 RouteMetrics: TypeAlias = RequestCounts[int]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolMetrics:
+class ToolMetrics(Struct, frozen=True):
     """What is counted of MCP tools. A name that no tool has counts as ``unknown``: a caller must not make series."""
 
     _calls: Mapping[str, Bound[str]]
@@ -356,8 +353,7 @@ class _Together(Collector):
             yield from self.in_memory.collect()
 
 
-@dataclass(frozen=True, slots=True)
-class _WithoutCreated:
+class _WithoutCreated(Struct, frozen=True):
     """Leaves out the ``_created`` twin of every counter and histogram: half of all lines, and no dashboard reads them.
 
     prometheus_client has a switch for it, but a global one.

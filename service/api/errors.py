@@ -9,10 +9,10 @@ import errno
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import grpc
+from msgspec import Struct, field
 
 from service.planning.errors import InvalidRequest, NotFound, OutOfTime, TooLarge, Unanswerable, Undecided
 from service.request_context import current_id
@@ -141,8 +141,7 @@ class Unavailable(DoorError):
         self.retry_seconds = retry_seconds
 
 
-@dataclass(frozen=True, slots=True)
-class FieldViolation:
+class FieldViolation(Struct, frozen=True):
     """One thing wrong with one field, as ``google.rpc.BadRequest.FieldViolation`` has it."""
 
     field: str
@@ -158,8 +157,7 @@ class MalformedRequest(DoorError):
         super().__init__(_summary(self.violations))
 
 
-@dataclass(frozen=True, slots=True)
-class _About:
+class _About(Struct, frozen=True):
     """What an error says besides its text."""
 
     violations: tuple[FieldViolation, ...] = ()
@@ -168,8 +166,7 @@ class _About:
     retry_seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One row of the table."""
 
     kind: type[Exception]
@@ -179,8 +176,7 @@ class Row:
     about: Callable[[Any], _About] = lambda _: _About()
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """What a door answers in place of an answer."""
 
     code: grpc.StatusCode

@@ -1,4 +1,4 @@
-"""Functions written out at start, one statement a field: what ``dataclasses`` does for ``__init__``.
+"""Functions written out at start, one statement a field: what ``structs`` does for ``__init__``.
 
 A loop over the fields of a message, or a call for each of them, takes three times as long as the statements themselves,
 and an estimate's answer has sixty fields.

@@ -6,10 +6,10 @@ connections and says nothing, must not cost others anything.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import grpc
+from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -31,8 +31,7 @@ _REQUEST_ID: Final = REQUEST_ID.encode()
 _OURS: Final = frozenset((_REQUEST_ID, TRACEPARENT.encode()))
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
+class ConnectionLimits(Struct, frozen=True):
     """What a connection may do. ``refused`` counts what was cut off, by HTTP status."""
 
     max_connections: int

@@ -1,6 +1,6 @@
 """Answers as JSON: keys as in the schema, zero and false printed, what is not set left out, enums by name.
 
-Results are rendered straight from their dataclasses; messages, which are what a shared cache holds, by their fields. Both give
+Results are rendered straight from their structs; messages, which are what a shared cache holds, by their fields. Both give
 the same bytes: the keys of a map, which a message keeps in no order, are sorted.
 """
 

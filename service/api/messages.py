@@ -1,10 +1,9 @@
-"""Messages to request dataclasses and result dataclasses to messages, by field name.
+"""Messages to request structs and result structs to messages, by field name.
 
 Both directions are written out as functions once per type, from descriptor and annotations together; what does not match
 is refused then. ``None`` is "not given" in both directions.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -12,6 +11,7 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
+from msgspec import NODEFAULT
 
 from service.api.descriptors import descriptor_of
 from service.api.function_source import FunctionSource
@@ -29,10 +29,10 @@ class NotFinite(ArithmeticError):
 
 
 def reader(message: type[Message], kind: type) -> Callable[[Message], Any]:
-    """A function that turns a valid message into the dataclass; what is not set keeps the dataclass's default.
+    """A function that turns a valid message into the struct; what is not set keeps the struct's default.
 
     Raises:
-        TypeError: message and dataclass do not match.
+        TypeError: message and struct do not match.
     """
     return _reader(descriptor_of(message), kind)
 
@@ -49,7 +49,7 @@ def _read_expression(source: FunctionSource, pair: FieldPair) -> str:
     value = f"message.{pair.name}"
     convert = _conversion(pair)
     converted = value if convert is None else f"{source.name(convert)}({value})"
-    if not pair.descriptor.has_presence or pair.default is dataclasses.MISSING:
+    if not pair.descriptor.has_presence or pair.default is NODEFAULT:
         return converted
     default = source.name(pair.default)
     if convert is None:  # asking for presence costs as much as all the rest: only where the value does not tell
@@ -58,7 +58,7 @@ def _read_expression(source: FunctionSource, pair: FieldPair) -> str:
 
 
 def _conversion(pair: FieldPair) -> Callable[[Any], Any] | None:
-    """How a value becomes the dataclass's; None where it is the same."""
+    """How a value becomes the struct's; None where it is the same."""
     if pair.is_map:
         return dict
     if pair.is_struct:
@@ -78,12 +78,12 @@ def _conversion(pair: FieldPair) -> Callable[[Any], Any] | None:
 
 
 def writer(message: type[Message], kind: type) -> Callable[[Any], Message]:
-    """A function that turns the dataclass into a message.
+    """A function that turns the struct into a message.
 
     It raises NotFinite where a figure is infinite or no number.
 
     Raises:
-        TypeError: message and dataclass do not match.
+        TypeError: message and struct do not match.
     """
     fill = _filler(descriptor_of(message), kind)
 
@@ -101,7 +101,7 @@ def _filler(descriptor: Descriptor, kind: type) -> _Fill:
 
 
 def filler_of(matched: Sequence[FieldPair]) -> _Fill:
-    """A function that puts these fields of a dataclass into a message."""
+    """A function that puts these fields of a struct into a message."""
     source = FunctionSource("message", "result")
     write_finite_check(source, matched)
     for pair in matched:

@@ -5,8 +5,8 @@ both; it belongs behind a network policy.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -15,8 +15,7 @@ from service.api.http_answers import send_body, send_failure
 from service.telemetry import Telemetry
 
 
-@dataclass(slots=True)
-class Readiness:
+class Readiness(Struct):
     """Whether to send requests here: not before everything is loaded, and not while draining."""
 
     ready: bool = False

@@ -1,6 +1,5 @@
-"""Which field of a message is which field of a dataclass: matched by name, and refused where the two do not agree."""
+"""Which field of a message is which field of a struct: matched by name, and refused where the two do not agree."""
 
-import dataclasses
 import types
 import typing
 from collections.abc import Mapping
@@ -8,6 +7,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
@@ -28,14 +28,13 @@ _COLUMNS: Final = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FieldPair:
-    """A field of a message and the field of that name of a dataclass."""
+class FieldPair(msgspec.Struct, frozen=True):
+    """A field of a message and the field of that name of a struct."""
 
     descriptor: FieldDescriptor
-    annotation: Any  # of the dataclass, without None
-    is_optional: bool  # whether the dataclass may hold None
-    default: Any  # of the dataclass; dataclasses.MISSING where it has none
+    annotation: Any  # of the struct, without None
+    is_optional: bool  # whether the struct may hold None
+    default: Any  # of the struct; msgspec.NODEFAULT where it has none
 
     @property
     def name(self) -> str:
@@ -49,7 +48,7 @@ class FieldPair:
 
     @property
     def is_column(self) -> bool:
-        """Whether the dataclass holds it as an array."""
+        """Whether the struct holds it as an array."""
         return typing.get_origin(self.annotation) in {np.ndarray, Choices}
 
     @property
@@ -75,26 +74,26 @@ class FieldPair:
 
 @cache
 def pairs(descriptor: Descriptor, kind: type) -> tuple[FieldPair, ...]:
-    """The fields of both in the order of the dataclass.
+    """The fields of both in the order of the struct.
 
     Raises:
         TypeError: a field is on one side only, or is not of the same kind on both.
     """
-    hints = typing.get_type_hints(kind)
-    fields = dataclasses.fields(kind)
+    fields = msgspec.structs.fields(kind)
     if one_sided := {each.name for each in fields} ^ set(descriptor.fields_by_name):
         raise TypeError(f"{descriptor.full_name} and {kind.__qualname__} do not share {', '.join(sorted(one_sided))}")
-    return tuple(_pair(descriptor.fields_by_name[each.name], hints[each.name], each) for each in fields)
+    return tuple(_pair(descriptor.fields_by_name[each.name], each) for each in fields)
 
 
-def _pair(descriptor: FieldDescriptor, hint: Any, field: dataclasses.Field[Any]) -> FieldPair:
+def _pair(descriptor: FieldDescriptor, field: msgspec.structs.FieldInfo) -> FieldPair:
+    hint = field.type
     is_optional = typing.get_origin(hint) in (typing.Union, types.UnionType)
     if is_optional:
         (hint,) = (each for each in typing.get_args(hint) if each is not types.NoneType)
-    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
     pair = FieldPair(descriptor, hint, is_optional, default)
     if not _agree(pair):
-        raise TypeError(f"{descriptor.full_name} is not of the kind that the dataclass holds: {hint}")
+        raise TypeError(f"{descriptor.full_name} is not of the kind that the struct holds: {hint}")
     return pair
 
 
@@ -120,7 +119,7 @@ def _agree_on_column(pair: FieldPair) -> bool:
 
 def _agree_on_one(descriptor: FieldDescriptor, annotation: Any) -> bool:
     if descriptor.message_type is not None:
-        return dataclasses.is_dataclass(annotation)
+        return issubclass(annotation, msgspec.Struct)
     if descriptor.enum_type is not None:
         names = {value.name for value in descriptor.enum_type.values if value.number != 0}
         return issubclass(annotation, StrEnum) and names == {str(member) for member in annotation}

@@ -11,12 +11,12 @@ import math
 import re
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import SplitResult, quote, urlsplit
 
 import httptools
 import orjson
+from msgspec import Struct
 
 from service.api.errors import shortened
 from service.planning.errors import InvalidRequest, Unanswerable, Violation
@@ -37,8 +37,7 @@ _LABEL: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
 _PREFIX: Final = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class EngineMetrics:
+class EngineMetrics(Struct, frozen=True):
     """Histograms in seconds and a gauge, under every name that releases gave them, the best first."""
 
     time_to_first_token: tuple[str, ...]

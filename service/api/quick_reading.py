@@ -1,4 +1,4 @@
-"""Reads requests that are as they should be straight into their dataclasses; says None to all others.
+"""Reads requests that are as they should be straight into their structs; says None to all others.
 
 This is what keeps validation off the hot path: the checks are written into the reading, from the same rules that the
 validator goes by, and cost a tenth of it. Whatever is not plainly right (a broken rule, an unknown key, a null, an inline
@@ -6,13 +6,13 @@ config.json) gets None, and then the strict way decides, which can say what is w
 more lenient; a test compares the two.
 """
 
-import dataclasses
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
+from msgspec import NODEFAULT
 
 from service.api.descriptors import descriptor_of
 from service.api.function_source import FunctionSource
@@ -175,7 +175,7 @@ def _write_typed(source: FunctionSource, field: FieldDescriptor, rules: FieldRul
 
 def _write_absent(source: FunctionSource, pair: FieldPair, rules: FieldRules, value: str) -> None:
     """The branch for a field that is not given."""
-    if rules.required or (pair.default is dataclasses.MISSING and pair.descriptor.has_presence):
+    if rules.required or (pair.default is NODEFAULT and pair.descriptor.has_presence):
         source.line("else: return None")
     elif pair.descriptor.is_repeated and not pair.is_map:
         source.line(f"else: {value} = ()")

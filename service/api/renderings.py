@@ -4,11 +4,11 @@ An answer with a field ``svg`` is offered as a picture; one that the client's ow
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
+from msgspec import Struct
 
 from tonnage.tabular import CSV, XLSX, TabularForm, csv_of, has_tables, workbook_of, xlsx_bytes
 from tonnage.tabular.forms import file_name
@@ -17,8 +17,7 @@ from tonnage.tabular.forms import file_name
 _PAGE_SIZE: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Rendering:
+class Rendering(Struct, frozen=True):
     """A form of an answer. ``body`` makes it of request and response; ``file_name`` is what a browser should call it."""
 
     name: str

@@ -5,12 +5,12 @@ knows of them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
 import orjson
 from google.protobuf.descriptor import FieldDescriptor, OneofDescriptor
+from msgspec import Struct, field
 from protobuf.wkt.google.protobuf.descriptor_pb import FieldOptions, OneofOptions
 from protovalidate import ViolationPb
 
@@ -31,8 +31,7 @@ _RULES: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRules:
+class FieldRules(Struct, frozen=True):
     """The rules of one field; ``None``, false and empty where there is none of that kind."""
 
     required: bool = False

@@ -1,12 +1,12 @@
 """What is served, read from the descriptors: every RPC with its messages and its HTTP rule. Nothing here is written twice."""
 
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from google.api import annotations_pb2
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
+from msgspec import Struct
 
 from tonnage.v1 import (
     capacity_service_pb2,
@@ -31,8 +31,7 @@ FILES: Final[tuple[FileDescriptor, ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRule:
+class HttpRule(Struct, frozen=True):
     """The ``google.api.http`` option of an RPC: ``POST``, ``/v1/decode:estimate``, and whether the request is the body."""
 
     method: str
@@ -40,8 +39,7 @@ class HttpRule:
     has_body: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Rpc:
+class Rpc(Struct, frozen=True):
     """One RPC as the schema declares it."""
 
     service: str  # "tonnage.v1.CapacityService"

@@ -1,6 +1,6 @@
 """One servicer per RPC, which both doors call: check, plan, and put the result into the response message.
 
-What an RPC asks of the planner is its name in snake case, and the planner's annotations say which dataclasses go in and
+What an RPC asks of the planner is its name in snake case, and the planner's annotations say which structs go in and
 come out; nothing is registered by hand. A method that takes a string takes the request's only field.
 """
 
@@ -10,12 +10,13 @@ import typing
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from contextvars import copy_context
-from dataclasses import dataclass, make_dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
+from msgspec import Struct, defstruct
+from msgspec.structs import replace
 
 from service.api.errors import FieldViolation, MalformedRequest, TooManyInFlight, Unreadable
 from service.api.json_encoding import result_encoder
@@ -99,9 +100,8 @@ class Place:
         self.give_back()
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
-    """Between the messages of an RPC and the planner's dataclasses, in both directions."""
+class Codec(Struct, frozen=True):
+    """Between the messages of an RPC and the planner's structs, in both directions."""
 
     read: Callable[[Message], Any]
     read_quickly: Callable[[Message], Any]
@@ -111,11 +111,10 @@ class Codec:
     write_bytes: Callable[[Any], bytes]  # as the message's bytes, columns without going through the message
 
 
-@dataclass(frozen=True, slots=True)
-class Servicer:
+class Servicer(Struct, frozen=True):
     """Answers one RPC. Errors are those of ``service.planning.errors`` and ``service.api.errors``.
 
-    What costs little is asked and answered in dataclasses: ``question``, then ``plan``. What is heavy, or kept in Redis, goes
+    What costs little is asked and answered in structs: ``question``, then ``plan``. What is heavy, or kept in Redis, goes
     by ``shared``, in messages, which is what Redis holds.
     """
 
@@ -293,7 +292,7 @@ def _codec_and_method(rpc: Rpc, planner: Planner, pace: Pace) -> tuple[Codec, Ca
     ((name, asked),) = hints.items()
     takes_name = asked is str
     if takes_name:
-        asked = make_dataclass(rpc.name, [(name, str)], frozen=True, slots=True)
+        asked = defstruct(rpc.name, [(name, str)], frozen=True)
     codec = Codec(
         read=reader(rpc.request, asked),
         read_quickly=quick_message_reader(rpc.request, asked),

@@ -1,11 +1,11 @@
 """In which form an answer in parts is sent over REST: lines of JSON, a CSV or a workbook."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 from google.protobuf.message import Message
+from msgspec import Struct
 
 from service.api.renderings import VARIES
 from service.api.sweep_csv import SweepCsv
@@ -13,8 +13,7 @@ from service.api.sweep_xlsx import SweepXlsx
 from tonnage.tabular import CSV, XLSX, TabularForm
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """A form: its name in the URL, its media type, and what makes the body of one answer out of its parts."""
 
     name: str

@@ -6,11 +6,11 @@ Connections that are open stay; the next handshake takes the new certificate. Fi
 import logging
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
 import grpc
+from msgspec import Struct
 
 from service.telemetry import SERVER_LOG
 
@@ -28,8 +28,7 @@ class TlsFilesError(ValueError):
     """The certificate files cannot be used; the text names the variable, the file, the reason and the remedy."""
 
 
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
+class TlsFiles(Struct, frozen=True):
     """Where a door's certificate comes from.
 
     Args:

@@ -30,10 +30,10 @@ _IS_LITTLE_ENDIAN: Final = sys.byteorder == "little"
 
 
 def wire_writer(message: type[Message], kind: type) -> Callable[[Any], bytes]:
-    """A function that turns the dataclass into the message's bytes. It raises NotFinite as ``writer`` does.
+    """A function that turns the struct into the message's bytes. It raises NotFinite as ``writer`` does.
 
     Raises:
-        TypeError: message and dataclass do not match.
+        TypeError: message and struct do not match.
     """
     dissect = _dissector(descriptor_of(message), kind)
     return lambda result: b"".join(dissect(result)[0])

@@ -7,9 +7,10 @@ arithmetic over it is in ``service.formulas``, joined in ``service.planning``.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+
+from msgspec import Struct
 
 
 class Role(StrEnum):
@@ -60,8 +61,7 @@ class FeedForward(StrEnum):
     NONE = "NONE"
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """One weight tensor, or several of one role and one treatment taken together, of one layer."""
 
     name: str  # as the checkpoint calls it: "q_proj", "experts.gate_up_proj"
@@ -73,8 +73,7 @@ class Tensor:
     num_matmul_parameters: float  # those that cost 2 FLOPs a token (0 for norms, biases, looked-up tables)
 
 
-@dataclass(frozen=True, slots=True)
-class CacheEntry:
+class CacheEntry(Struct, frozen=True):
     """One thing that a layer keeps for a sequence.
 
     A sequence of T tokens holds ``floor(min(T, window_tokens or T) / tokens_per_entry)`` entries, or ``fixed_entries``
@@ -90,8 +89,7 @@ class CacheEntry:
     fixed_entries: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionShape:
+class AttentionShape(Struct, frozen=True):
     """What the attention arithmetic of one layer depends on. Latent layers carry their latent dimensions as well."""
 
     num_query_heads: int
@@ -105,16 +103,14 @@ class AttentionShape:
     rope_head_dim: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Divided:
+class Divided(Struct, frozen=True):
     """Something that tensor parallelism divides besides attention heads: heads or channels of a recurrent layer."""
 
     what: str  # in the plural: "linear-attention key heads"
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class QuantizedCut:
+class QuantizedCut(Struct, frozen=True):
     """A width that ranks divide, of weights with one scale a block or group: each share must be a multiple of ``multiple``.
 
     A rank's share is never below ``smallest`` (one KV head, where there are more ranks than heads). Where ``of_experts``,
@@ -128,8 +124,7 @@ class QuantizedCut:
     of_experts: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LayerKind:
+class LayerKind(Struct, frozen=True):
     """One kind of layer: all layers of a kind are alike."""
 
     mixer: Mixer
@@ -140,8 +135,7 @@ class LayerKind:
     divided: tuple[Divided, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Experts:
+class Experts(Struct, frozen=True):
     """The routed experts of a model (all its expert layers alike)."""
 
     num_experts: int
@@ -149,8 +143,7 @@ class Experts:
     intermediate_size: int
 
 
-@dataclass(frozen=True)
-class Architecture:
+class Architecture(Struct, frozen=True, dict=True):
     """A language model as its config.json describes it.
 
     ``layer_order`` lists the layers from first to last as indices into ``layer_kinds``, so that pipeline stages can be cut.

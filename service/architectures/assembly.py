@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.architectures.architecture import Architecture, Experts, LayerKind, Role, Split, Tensor
 from service.architectures.cuts import quantized_cuts
@@ -12,8 +13,7 @@ from service.architectures.storage import Storage
 from service.architectures.weights import Layer, Weight
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """One configuration on its way to a reader: its whole, its text decoder, and how its weights are stored."""
 
     family: str
@@ -22,8 +22,7 @@ class Source:
     storage: Storage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+class Model(Struct, frozen=True, kw_only=True):
     """What a reader found."""
 
     reader: str

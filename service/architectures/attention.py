@@ -1,7 +1,8 @@
 """Softmax attention: multi-head, grouped-query, and DeepSeek's latent form, with their caches."""
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from service.architectures.architecture import AttentionShape, CacheEntry, Mixer, Role, Split
 from service.architectures.fields import MAX_HEADS, Fields
@@ -10,8 +11,7 @@ from service.architectures.weights import Part, Weight, matrix, norm, vector
 _ATTENTION: Final = Role.ATTENTION
 
 
-@dataclass(frozen=True, slots=True)
-class Heads:
+class Heads(Struct, frozen=True):
     """The dimensions of grouped-query attention; ``num_kv_heads`` equals ``num_query_heads`` without grouping."""
 
     hidden_size: int
@@ -32,8 +32,7 @@ class Heads:
         return self.num_query_heads * self.value_head_dim
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionTraits:
+class AttentionTraits(Struct, frozen=True, kw_only=True):
     """What a family adds to plain grouped-query attention."""
 
     module: str = "self_attn"
@@ -152,8 +151,7 @@ def _additions(heads: Heads, traits: AttentionTraits) -> tuple[Weight, ...]:
     return tuple(weights)
 
 
-@dataclass(frozen=True, slots=True)
-class Indexer:
+class Indexer(Struct, frozen=True):
     """The lightning indexer of DeepSeek sparse attention: scores every cached token, the top k of them are attended."""
 
     num_heads: int
@@ -161,8 +159,7 @@ class Indexer:
     top_k_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Latent:
+class Latent(Struct, frozen=True):
     """The dimensions of multi-head latent attention."""
 
     hidden_size: int

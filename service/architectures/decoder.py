@@ -5,8 +5,9 @@ called. ``Dialect`` holds those differences; ``read_decoder`` turns a configurat
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypedDict
+
+from msgspec import Struct, field
 
 from service.architectures.architecture import Architecture, Experts, FeedForward, Role, Split
 from service.architectures.assembly import Model, Source, assemble
@@ -20,8 +21,7 @@ from service.architectures.weights import Layer, Part, Weight, layer, matrix, no
 Switch: TypeAlias = bool | str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertTraits:
+class ExpertTraits(Struct, frozen=True, kw_only=True):
     """How a family lays out its routed experts and what stands beside them."""
 
     module: str = "mlp"
@@ -39,8 +39,7 @@ class ExpertTraits:
     beside: Callable[[Fields, int], tuple[Weight, ...]] | None = None  # what else runs beside the experts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class Dialect(Struct, frozen=True, kw_only=True):
     """What a family's standard decoder adds to the plain one.
 
     ``adapt`` turns what the family says in its own way into the usual keys ("multi_query": true into one KV head).

@@ -3,8 +3,9 @@
 Layouts follow transformers 5.24 DeepseekV4; module names are those of the published checkpoints.
 """
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.architectures.architecture import AttentionShape, CacheEntry, Mixer, Role, Split
 from service.architectures.decoder import Dialect, ExpertTraits

@@ -5,9 +5,10 @@ configuration and modelling code of transformers 5.24, or the checkpoint's own c
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.architectures.architecture import Role
 from service.architectures.decoder import Dialect

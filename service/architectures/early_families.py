@@ -4,8 +4,9 @@ Layouts follow transformers 5.24, or for ChatGLM and Qwen the code published wit
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.architectures.architecture import Role
 from service.architectures.decoder import Dialect

@@ -5,9 +5,10 @@ checkpoint's own code for families that are not in it (Arctic, Bailing, Grok, Hu
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.architectures.architecture import Role
 from service.architectures.decoder import Dialect, ExpertTraits

@@ -1,14 +1,13 @@
 """What a layer does to each token by itself: a dense MLP, or routed and shared experts."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from service.architectures.architecture import Experts, FeedForward, Role, Split
 from service.architectures.fields import MAX_EXPERTS, Fields
 from service.architectures.weights import Part, Weight, matrix, router, vector
 
 
-@dataclass(frozen=True, slots=True)
-class Mlp:
+class Mlp(Struct, frozen=True):
     """An MLP: gated (three matrices) or not (two), with or without biases."""
 
     hidden_size: int
@@ -37,8 +36,7 @@ def dense(mlp: Mlp) -> Part:
     return Part(weights=mlp_weights(mlp), feed_forward=FeedForward.DENSE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertBlock:
+class ExpertBlock(Struct, frozen=True, kw_only=True):
     """Routed experts with what stands beside them."""
 
     hidden_size: int

@@ -4,8 +4,9 @@ It reads what the keys say, notes that it did, and refuses where a key shows a s
 layers, pruned blocks, encoders), since a plain decoder of the same size would have another cache and other weights.
 """
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.architectures.architecture import Architecture
 from service.architectures.assembly import Source

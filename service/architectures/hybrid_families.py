@@ -4,8 +4,9 @@ Layouts follow transformers 5.24; Kimi-K3 follows the keys of its published conf
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.architectures.architecture import Mixer
 from service.architectures.attention import (

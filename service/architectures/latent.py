@@ -1,8 +1,9 @@
 """DeepSeek's line: latent attention, experts after some dense layers, and in the later ones a sparse indexer."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.architectures.attention import Indexer, latent_attention, read_latent
 from service.architectures.decoder import Dialect, ExpertTraits, softmax_mixing

@@ -1,8 +1,9 @@
 """Families whose attention changes its shape from layer to layer: other heads, other windows, shared or indexed keys."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.architectures.architecture import CacheEntry, Role, Split
 from service.architectures.attention import AttentionTraits, Heads, grouped_query_attention, heads_of, read_heads

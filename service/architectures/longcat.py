@@ -5,8 +5,9 @@ experts without parameters ("zero experts") take no memory here.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.architectures.architecture import Architecture, Experts, FeedForward
 from service.architectures.assembly import Model, Source, assemble

@@ -6,8 +6,9 @@ refused, since guessing it would get the bytes wrong by a factor of two to eight
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.architectures.fields import REQUIRED, Fields, kind, mapping
 from service.architectures.modules import MAX_PATTERNS, Modules

@@ -1,7 +1,8 @@
 """From a config.json to an Architecture: finds the text decoder, the storage of its weights, and the reader."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from service.architectures.architecture import Architecture
 from service.architectures.assembly import Source

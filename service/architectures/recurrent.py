@@ -7,8 +7,9 @@ What of them tensor parallelism must divide is what engines assert when they bui
 mamba_mixer2.py for heads and groups, of which only a single one is copied; the gated delta net's key and value heads).
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.architectures.architecture import CacheEntry, Divided, Mixer, Role, Split
 from service.architectures.fields import MAX_HEADS, Fields
@@ -37,8 +38,7 @@ def other(name: str, size: int) -> Weight:
     return vector(name, _LINEAR, size, Split.EVEN)
 
 
-@dataclass(frozen=True, slots=True)
-class Mamba2:
+class Mamba2(Struct, frozen=True):
     """The dimensions of a Mamba-2 mixer."""
 
     hidden_size: int
@@ -82,8 +82,7 @@ def mamba2(dims: Mamba2) -> Part:
     return recurrent_part(weights, (conv_state(dims.conv_size * dims.kernel), recurrent), *divided)
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaNet:
+class DeltaNet(Struct, frozen=True):
     """The dimensions of a gated delta net (Qwen3-Next, Qwen3.5)."""
 
     hidden_size: int
@@ -128,8 +127,7 @@ def gated_delta_net(dims: DeltaNet) -> Part:
     return recurrent_part(weights, cache, key_heads, Divided("linear-attention value heads", dims.num_value_heads))
 
 
-@dataclass(frozen=True, slots=True)
-class Mamba1:
+class Mamba1(Struct, frozen=True):
     """The dimensions of a Mamba mixer (Gu and Dao 2023)."""
 
     hidden_size: int
@@ -160,8 +158,7 @@ def mamba1(dims: Mamba1) -> Part:
     return recurrent_part(weights, cache, Divided("Mamba channels", inner))
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaAttention:
+class DeltaAttention(Struct, frozen=True):
     """The dimensions of Kimi delta attention: as many keys as values, a gate for every channel."""
 
     hidden_size: int

@@ -4,7 +4,7 @@ A ``Format`` is one way to store a matrix; a ``Storage`` says which weights are 
 the ``Storage`` from the quantisation block of a configuration.
 """
 
-from dataclasses import dataclass, field
+from msgspec import Struct
 
 from service.architectures.architecture import Role, Tensor
 from service.architectures.modules import Modules
@@ -12,8 +12,7 @@ from service.architectures.weights import Weight
 from service.units import BYTES_PER_ELEMENT
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """A quantised matrix: elements, and one scale (and zero point) a group of ``block_rows`` x ``block_columns``.
 
     Rows are outputs and columns inputs; None takes all of them, so (None, None) is one scale a matrix, (1, None) one an
@@ -54,16 +53,14 @@ def _groups(size: int, block: int | None) -> int:
     return 1 if block is None else -(-size // block)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """Modules of one treatment: a format, or None for the checkpoint's plain dtype."""
 
     modules: Modules
     format: Format | None
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
+class Storage(Struct, frozen=True):
     """How a checkpoint stores its weights: the first rule that names a module decides, else ``default``.
 
     ``default`` applies to linear layers other than the lm_head (no known scheme quantises it unless it says so).
@@ -78,10 +75,11 @@ class Storage:
     kv_cache_precision: str | None = None
     place: str = ""  # of the quantisation block, where there is one
     notes: tuple[str, ...] = ()
-    plain_bytes: float = field(init=False, default=0.0)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "plain_bytes", BYTES_PER_ELEMENT[self.plain_precision])
+    @property
+    def plain_bytes(self) -> float:
+        """Bytes of an element that no rule is about."""
+        return BYTES_PER_ELEMENT[self.plain_precision]
 
     def said_of_layer(self, index: int) -> tuple[frozenset[str], ...]:
         """What the rules say of one layer in particular: layers that share it are stored alike."""

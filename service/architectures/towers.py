@@ -4,13 +4,12 @@ Formulas follow the modelling code of transformers 5.24 unless said otherwise; e
 hidden size of the text decoder.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from service.architectures.fields import MAX_LAYERS, Fields
 
 
-@dataclass(frozen=True, slots=True)
-class Tower:
+class Tower(Struct, frozen=True):
     """Parameters of a tower: in matrices (quantised with the rest, if at all) and besides."""
 
     matrices: int

@@ -4,13 +4,13 @@
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.architectures.architecture import AttentionShape, CacheEntry, Divided, FeedForward, Mixer, Role, Split
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
+class Weight(Struct, frozen=True):
     """A matrix (or ``copies`` of it), or a vector or table that is not multiplied.
 
     ``name`` is the path of its module below the layer, as the checkpoint has it. ``linear`` says that a token is
@@ -54,8 +54,7 @@ def router(name: str, hidden_size: int, num_experts: int) -> Weight:
     return Weight(name, Role.ROUTER, Split.REPLICATED, hidden_size, num_experts, quantizable=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """One layer as a reader describes it; layers that are the same object or equal are of one kind."""
 
     mixer: Mixer
@@ -66,8 +65,7 @@ class Layer:
     divided: tuple[Divided, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """What one half of a layer (its token mixing or its feed-forward) contributes to it."""
 
     weights: tuple[Weight, ...]

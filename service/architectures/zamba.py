@@ -4,8 +4,9 @@ Every run has keys and values of its own, and reads the hidden state beside the 
 Layouts follow transformers 5.24.
 """
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.architectures.architecture import Architecture, Role, Split
 from service.architectures.assembly import Model, Source, assemble

@@ -4,13 +4,13 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.cache.port import BreakerState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerSettings:
+class BreakerSettings(Struct, frozen=True, kw_only=True):
     """When the breaker opens, and for how long.
 
     Args:

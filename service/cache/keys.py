@@ -1,7 +1,8 @@
 """Cache keys: all that an answer depends on is in its key, so a stale answer is never even looked at."""
 
 import hashlib
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 #: Raised whenever what is stored under a key changes its meaning.
 SCHEMA_VERSION = 1
@@ -10,8 +11,7 @@ _REQUEST_DIGEST_BYTES = 32
 _LOCAL_TAG_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeySpace:
+class KeySpace(Struct, frozen=True, kw_only=True):
     """The keys of one build of the planner over one catalogue.
 
     Two processes share answers exactly when all three fields agree. During a rolling update the old and the new build

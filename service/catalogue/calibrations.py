@@ -6,10 +6,12 @@ pair, or a prior: what the engine takes elsewhere, carried over by what kernels 
 
 import datetime
 import re
-from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from math import isfinite
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from service.catalogue.engines import Version, parse_version
 from service.catalogue.sections import Section
@@ -26,8 +28,7 @@ class CalibrationBasis(StrEnum):
     PRIOR = "PRIOR"  # no such runs: the engine elsewhere, and kernels or another generation here
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(Struct, frozen=True):
     """What a step takes: ratios of what is reached of a peak, and times. One engine on one generation.
 
     A sweep and a fit hold arrays in the same fields.
@@ -99,16 +100,14 @@ RELEASE_TIMES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """How far measured runs lie from the estimate: measured over estimated, at the 10th and the 90th percentile."""
 
     p10: float
     p90: float
 
 
-@dataclass(frozen=True, slots=True)
-class Spreads:
+class Spreads(Struct, frozen=True):
     """Spreads of the two times of a request, and on how many runs they rest."""
 
     inter_token: Spread
@@ -116,8 +115,7 @@ class Spreads:
     num_runs: int
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationCalibration:
+class GenerationCalibration(Struct, frozen=True):
     """One engine on one generation of accelerators."""
 
     generation: str
@@ -132,8 +130,7 @@ class GenerationCalibration:
     note: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """A release of an engine and its day."""
 
     version: Version
@@ -141,8 +138,7 @@ class Release:
     day: datetime.date
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Struct, frozen=True):
     """One engine, on every generation that anything is known of."""
 
     name: str

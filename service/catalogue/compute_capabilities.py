@@ -1,8 +1,9 @@
 """The catalogue's noun for a compute capability: what one multiprocessor (SM) of that generation holds, every limit sourced."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.catalogue.entries import Figure
 from service.catalogue.sections import Section
@@ -10,8 +11,7 @@ from service.catalogue.sections import Section
 _NAME: Final = re.compile(r"[1-9][0-9]*\.[0-9]")
 
 
-@dataclass(frozen=True, slots=True)
-class ComputeCapability:
+class ComputeCapability(Struct, frozen=True):
     """The limits of one SM. Memory is in bytes; ``shared_memory_carveouts`` rise, and zero is left out.
 
     ``max_blocks_per_cluster`` is absent where the hardware has no thread-block clusters.

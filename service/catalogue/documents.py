@@ -6,17 +6,16 @@ number and ``no`` is a word. Anchors, aliases, tags and repeated keys are refuse
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import yaml
+from msgspec import Struct
 
 #: A scalar, or a list or mapping of ``Located``.
 Value: TypeAlias = "str | int | float | bool | list[Located] | dict[str, Located] | None"
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(Struct, frozen=True):
     """A value and the line of its file (from 1) on which it begins."""
 
     value: Value

@@ -6,10 +6,11 @@ it holds for, and an engine is a list of them. Where no constant is listed for a
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import combinations
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
+
+from msgspec import Struct
 
 from service.catalogue.entries import Figure
 from service.catalogue.sections import Section
@@ -90,8 +91,7 @@ def parse_version(text: str) -> Version | None:
     return tuple(int(number) for number in found[1].split(".")) if found else None
 
 
-@dataclass(frozen=True, slots=True)
-class EngineVersionRange:
+class EngineVersionRange(Struct, frozen=True):
     """Releases from ``at_least`` on and before ``below``; None leaves an end open. ``text`` is as written: ">=0.17,<0.21"."""
 
     text: str
@@ -108,8 +108,7 @@ class EngineVersionRange:
         return not (starts and ends) or max(starts) < min(ends)
 
 
-@dataclass(frozen=True, slots=True)
-class EngineFigure:
+class EngineFigure(Struct, frozen=True):
     """One constant of an engine: its most likely value, the range seen, and where it holds.
 
     ``from_devices`` and ``from_memory_gib``: it holds from so many tensor-parallel devices, from so much memory of a device
@@ -142,8 +141,7 @@ def _narrowness(figure: EngineFigure) -> tuple[bool, int, int, bool]:
     return bool(figure.only_for), figure.from_memory_gib, figure.from_devices, bool(figure.not_for)
 
 
-@dataclass(frozen=True, slots=True)
-class EngineBehaviour:
+class EngineBehaviour(Struct, frozen=True):
     """One thing that an engine does in one of several ways, and in which releases."""
 
     name: str
@@ -154,8 +152,7 @@ class EngineBehaviour:
     note: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
+class Engine(Struct, frozen=True):
     """A serving engine as far as memory is concerned. ``flags``: request field → the engine's own flag for it."""
 
     name: str
@@ -164,11 +161,14 @@ class Engine:
     publisher: str
     versions: EngineVersionRange
     newest_version: str
-    flags: Mapping[str, str] = field(hash=False)
+    flags: Mapping[str, str]
     fp32_state_families: tuple[str, ...]
     figures: tuple[EngineFigure, ...]
     behaviours: tuple[EngineBehaviour, ...]
     notes: tuple[str, ...]
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # mappings have none
 
     def figure(
         self, name: str, version: Version, *, devices: int = 1, memory_gib: float = 0.0, accelerator: str = ""

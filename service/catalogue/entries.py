@@ -4,9 +4,10 @@ All of them are frozen. What is not known is ``None`` or absent from a tuple; no
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from service.catalogue.calibrations import Calibration
@@ -60,8 +61,7 @@ class ConflictStatus(StrEnum):
 PRECISIONS: Final = frozenset(("fp64", "fp64_tensor", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp6", "fp4", "int4"))
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """Where figures come from. ``date`` is as the source prints it; ``read_as`` says what was actually read."""
 
     id: str
@@ -72,8 +72,7 @@ class Source:
     read_as: str
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """One sourced number: ``value`` in the base unit ``unit``, and as it was printed.
 
     ``sources`` are ids in ``Catalogue.sources``; there is always at least one.
@@ -89,8 +88,7 @@ class Figure:
     confidence: Confidence | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
+class Peak(Struct, frozen=True):
     """The highest arithmetic rate of one number format, in FLOP/s (operations per second for integers)."""
 
     precision: str
@@ -98,8 +96,7 @@ class Peak:
     figure: Figure
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """One way from a device to its peers.
 
     ``bandwidth_one_way`` is bytes per second per device in one direction, all lanes of that device together.
@@ -117,8 +114,7 @@ class Link:
         return None if self.domain is None else int(self.domain.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """Sources that disagree: all their figures, the one that is used (None where none is), and why.
 
     ``field`` is the field of the accelerator, as in the YAML: ``memory_bandwidth``, ``peaks.bf16``, ``links.pcie``.
@@ -131,8 +127,7 @@ class Conflict:
     status: ConflictStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Accelerator:
+class Accelerator(Struct, frozen=True):
     """One accelerator as sold, per ``counted_unit``.
 
     Memory is three figures, never the same: ``marketed_memory`` is a product name, ``usable_memory`` is what the driver
@@ -178,8 +173,7 @@ class Accelerator:
         return self.peak(precision, Sparsity.STRUCTURED_2_4)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeType:
+class NodeType(Struct, frozen=True):
     """A machine as one rents or buys it: how many accelerators share a host.
 
     ``memory_bytes`` is the host's; ``network_bandwidth_one_way`` is the whole node's, bytes per second one way.
@@ -202,8 +196,7 @@ class NodeType:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """A language model: its published ``config.json`` as it is, and what its publisher says it weighs.
 
     ``hf_quantization`` is the separate ``hf_quant_config.json`` of the checkpoints that have one.
@@ -214,16 +207,18 @@ class Model:
     aliases: tuple[str, ...]
     title: str
     publisher: str
-    hf_config: Mapping[str, object] = field(hash=False)
-    hf_quantization: Mapping[str, object] | None = field(hash=False)
+    hf_config: Mapping[str, object]
+    hf_quantization: Mapping[str, object] | None
     declared_parameters: Figure
     declared_active_parameters: Figure | None
     sources: tuple[str, ...]
     notes: tuple[str, ...]
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # mappings have none
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Catalogue:
+
+class Catalogue(Struct, frozen=True, eq=False):
     """Everything that was loaded, by name, and the ``revision`` that names exactly this content.
 
     The ``…_names`` mappings lead from a case-folded name or alias to the name; ``accelerators_by_label`` from a

@@ -8,10 +8,11 @@ anything again.
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Generic, Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from service.catalogue.calibrations import read_calibration
 from service.catalogue.compute_capabilities import read_compute_capability
@@ -62,8 +63,7 @@ class _Named(Protocol):
 _Entry = TypeVar("_Entry", bound=_Named)
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(Struct, frozen=True):
     """One file: its folder, its path as messages show it, its path within its folder, and its bytes."""
 
     folder: Path
@@ -72,8 +72,7 @@ class _File:
     content: bytes
 
 
-@dataclass(slots=True)
-class _Shelf(Generic[_Entry]):
+class _Shelf(Struct, Generic[_Entry]):
     """The entries of one kind, their names and aliases case-folded, and the section each was read from."""
 
     entries: dict[str, _Entry] = field(default_factory=dict)

@@ -7,9 +7,10 @@ it was read, the file says so in words. A currency is part of the unit, and is n
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from service.catalogue.entries import Figure
 from service.catalogue.sections import Section
@@ -27,8 +28,7 @@ class Term(StrEnum):
     THREE_YEARS = "3y"  # paid for three years, used or not
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedPrice:
+class PublishedPrice(Struct, frozen=True):
     """The price of a whole node, or of one device, per hour: exactly one of ``node_type`` and ``accelerator`` is given.
 
     ``amount_per_hour`` is in the unit ``<currency>/h``. ``date`` is an ISO date, a year and month, or a year, as exactly as
@@ -43,8 +43,7 @@ class PublishedPrice:
     date: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Unpriced:
+class Unpriced(Struct, frozen=True):
     """A node type for which the source was read and prints no price, and why."""
 
     node_type: str | None
@@ -53,8 +52,7 @@ class Unpriced:
     sources: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedPrices:
+class PublishedPrices(Struct, frozen=True):
     """What one source printed of one provider. ``undated`` says why there is no ``date``, where there is none."""
 
     name: str

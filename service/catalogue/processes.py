@@ -5,8 +5,9 @@ improvement names the process that it is held against; a power and a speed claim
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from service.catalogue.entries import Conflict, Figure, Status
 from service.catalogue.readers import read_conflicts
@@ -24,8 +25,7 @@ class ImprovedQuantity(StrEnum):
     DENSITY = "density"  # as a factor, of what is not said
 
 
-@dataclass(frozen=True, slots=True)
-class Improvement:
+class Improvement(Struct, frozen=True):
     """One claim against ``baseline``, a process's name; ``upper`` is the end of a range whose start the figure is."""
 
     quantity: ImprovedQuantity
@@ -34,8 +34,7 @@ class Improvement:
     upper: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Die:
+class Die(Struct, frozen=True):
     """One chip: its area in mm2 and its number of transistors."""
 
     name: str
@@ -43,8 +42,7 @@ class Die:
     num_transistors: Figure
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Struct, frozen=True):
     """A process generation. ``customised_for`` names the customer of a process that the foundry sells to nobody else.
 
     ``node_name`` is the length in its marketing name ("7 nm"), which is no dimension of anything on the chip.
@@ -65,8 +63,7 @@ class Process:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ExposureField:
+class ExposureField(Struct, frozen=True):
     """The largest area that a scanner exposes at once, and so the largest single die: sides in mm, area in mm2."""
 
     name: str

@@ -6,9 +6,10 @@ mistake. Placeholders do not escape, because ``loader.load`` raises when there i
 
 import math
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeVar
+
+from msgspec import Struct, field
 
 from service.catalogue.documents import Located, plain
 from service.catalogue.entries import Basis, Confidence, Figure
@@ -19,8 +20,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 _FIGURE_KEYS: Final = ("value", "unit", "basis", "source", "note", "confidence")
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """One broken rule: the file, its line (from 1), the field's path within the file, and the reason."""
 
     file: str
@@ -32,8 +32,7 @@ class Violation:
         return f"{self.file}:{self.line}: {self.field or '(file)'}: {self.reason}"
 
 
-@dataclass(slots=True)
-class Report:
+class Report(Struct):
     """Collects the violations of a load; ``source_ids`` are the sources that figures may name."""
 
     source_ids: Container[str]

@@ -5,9 +5,10 @@ bytes, everything else (``pods``, ``nvidia.com/gpu``, ``nvidia.com/mig-1g.5gb``)
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct, field
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -39,8 +40,7 @@ class Effect(StrEnum):
     NO_EXECUTE = "NoExecute"
 
 
-@dataclass(frozen=True, slots=True)
-class Taint:
+class Taint(Struct, frozen=True):
     """What a node keeps pods away with. ``effect`` is one of ``Effect``, or a word that Kubernetes may add later."""
 
     key: str
@@ -48,8 +48,7 @@ class Taint:
     effect: str = Effect.NO_SCHEDULE
 
 
-@dataclass(frozen=True, slots=True)
-class Toleration:
+class Toleration(Struct, frozen=True):
     """What lets a pod pass a taint. Empty ``key``: every key. Empty ``effect``: every effect. Empty ``operator``: Equal."""
 
     key: str = ""
@@ -58,8 +57,7 @@ class Toleration:
     effect: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """One expression over labels: ``operator`` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
 
     key: str
@@ -67,16 +65,14 @@ class Requirement:
     values: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSelectorTerm:
+class NodeSelectorTerm(Struct, frozen=True):
     """Expressions that must all hold. A term without any matches no node. ``match_fields`` know ``metadata.name`` alone."""
 
     match_expressions: tuple[Requirement, ...] = ()
     match_fields: tuple[Requirement, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PodAffinityTerm:
+class PodAffinityTerm(Struct, frozen=True):
     """A required term of pod affinity or anti-affinity: which pods, and within which topology (a label of nodes).
 
     ``requirements`` are the label selector's matchLabels and matchExpressions together; None stands for no selector, which
@@ -99,8 +95,7 @@ class GangSpelling(StrEnum):
     LEADER_WORKER_SET = "LeaderWorkerSet group"
 
 
-@dataclass(frozen=True, slots=True)
-class Gang:
+class Gang(Struct, frozen=True):
     """A group of pods that make sense only together.
 
     ``key`` is unique among the gangs of a cluster ("namespace/name", with what else tells two groups apart). ``min_count`` pods
@@ -118,8 +113,7 @@ class Gang:
         return self.min_count or self.total_count or num_pods
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A node: what it is called, what it keeps away, and what it can give to pods.
 
     ``num_shares_per_device`` above 1: its devices are time-sliced or shared otherwise, and one of its ``nvidia.com/gpu`` is no
@@ -145,8 +139,7 @@ class Node:
         return self.num_shares_per_device == 1 and not self.partition
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(Struct, frozen=True):
     """A pod: what it asks for, where it may go, and with whom.
 
     ``requests`` is what fits are judged by; ``scored_requests`` is what scores are computed from, where containers that say

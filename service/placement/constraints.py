@@ -5,9 +5,10 @@ Source: kubernetes/kubernetes ``pkg/scheduler/framework/plugins`` (nodeunschedul
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from service.placement.cluster import (
     CPU,
@@ -39,8 +40,7 @@ class ObstacleKind(StrEnum):
     NO_WHOLE_DEVICES = "no whole devices"
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(Struct, frozen=True):
     """One thing that keeps a pod from a node, with the reason as half a sentence."""
 
     kind: ObstacleKind
@@ -155,8 +155,7 @@ def _shown(taint: Taint) -> str:
 # ------------------------------------------------------------------------------------------------------------- requests
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(Struct, frozen=True):
     """What a container asks for. ``restartable``: an init container that stays (restartPolicy Always), a sidecar."""
 
     requests: Mapping[str, int]

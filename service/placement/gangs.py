@@ -6,8 +6,9 @@ Sources: kubernetes/api ``core/v1`` and ``scheduling``; kubernetes-sigs/schedule
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.placement.cluster import Gang, GangSpelling
 
@@ -27,8 +28,7 @@ LABELS: Final = (*SCHEDULER_PLUGINS_LABELS, KUEUE_LABEL, LWS_NAME_LABEL, LWS_GRO
 _LARGEST_COUNT: Final = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class PodFields:
+class PodFields(Struct, frozen=True):
     """The fields of a pod's spec that name its group: of 1.35 (workloadRef) and of 1.36 and later (schedulingGroup)."""
 
     workload: str = ""  # workloadRef.name

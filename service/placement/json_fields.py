@@ -1,8 +1,9 @@
 """Reads fields of JSON objects that come from anybody: each is of the kind that it should be, or its path is named."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.placement.errors import Unreadable
 from service.placement.quantities import amount
@@ -12,8 +13,7 @@ _LONGEST_NAME: Final = 253  # as in Kubernetes
 _NAMES: Final = {bool: "true or false", str: "a text", int: "a number", float: "a number", list: "a list", type(None): "null"}
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(Struct, frozen=True):
     """A JSON object and where it lies. What is null counts as missing. Every method raises Unreadable with the path."""
 
     values: Mapping[str, object]

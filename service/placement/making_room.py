@@ -13,10 +13,10 @@ for nothing that is short stay where they are.
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from service.placement.affinity import Mask
 from service.placement.cluster import Node, Pod, is_device
@@ -34,8 +34,7 @@ _MAX_TRIALS: Final = 3000  # of one replica
 _DEVICE_WEIGHT: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """A pod that goes from one node to another."""
 
     pod: str
@@ -44,8 +43,7 @@ class Move:
     num_devices: int
 
 
-@dataclass(frozen=True, slots=True)
-class RoomMade:
+class RoomMade(Struct, frozen=True):
     """Moves after which one replica more fits. ``emptied``: nodes of which no device is held by anything else any more."""
 
     moves: tuple[Move, ...]
@@ -53,8 +51,7 @@ class RoomMade:
     replica: PlacedReplica
 
 
-@dataclass(frozen=True, slots=True)
-class _Lying:
+class _Lying(Struct, frozen=True):
     """A pod on its node."""
 
     pod: Pod
@@ -205,8 +202,7 @@ class RoomMaker:
         return _Candidate(fewest, sum(each.num_devices for each in movable), helping[:_MAX_MOVABLE])
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(Struct, frozen=True):
     """A node that could give way: the fewest pods that might do, devices held by those that may be moved, those that help."""
 
     fewest: int
@@ -223,8 +219,7 @@ def _fewest(pods: Sequence[_Lying], row: int, lack: int) -> int:
     return MAX_MOVED_PER_SLOT + 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Moved:
+class _Moved(Struct, frozen=True):
     """A pod and the node that it goes to."""
 
     lying: _Lying

@@ -3,8 +3,9 @@
 Sources: Kueue's ``waitForPodsReady`` (kubernetes-sigs/kueue ``apis/config/v1beta2``), Volcano's ``minMember``.
 """
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from service.placement.cluster import Pod
 from service.placement.scoring import ScoringPolicy
@@ -17,8 +18,7 @@ class QueueOrder(StrEnum):
     PRIORITY = "PRIORITY"  # by priority, then by arrival
 
 
-@dataclass(frozen=True, slots=True)
-class WaitForPodsReady:
+class WaitForPodsReady(Struct, frozen=True):
     """Eviction of jobs that hold something and do not get the rest in time, and their return, as Kueue does it.
 
     The wait before the n-th return is ``backoff_base_seconds`` · 2^(n − 1), up to ``backoff_max_seconds``.
@@ -30,8 +30,7 @@ class WaitForPodsReady:
     backoff_limit_count: int | None = None  # returns before the job is given up; None: without end
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """How pods are placed.
 
     ``gang``: nothing of a job is bound unless its first ``min_pods`` fit together. ``backfill``: what does not fit does not
@@ -48,8 +47,7 @@ class Policy:
     horizon_seconds: float = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """Pods that make sense together: at least ``min_pods`` of them must run before any works.
 
     ``device_resource`` is what its devices are counted in. ``duration_seconds`` None: it never ends.
@@ -92,8 +90,7 @@ class Action(StrEnum):
     FINISHED = "FINISHED"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One thing that happened. ``score`` is the node's, where it was chosen by it."""
 
     seconds: float

@@ -2,14 +2,14 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from service.placement.policies import Job, JobState
 from service.placement.state import Kind
 
 
-@dataclass(slots=True, eq=False)
-class Run:
+class Run(Struct, eq=False):
     """A job as the simulation goes."""
 
     job: Job

@@ -1,8 +1,10 @@
 """What would help: each change is simulated, and only what lets more devices work, or fewer wait idle, is named."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.placement.cluster import DEVICE_RESOURCES, Node, Pod
 from service.placement.enumeration import first_of
@@ -23,8 +25,7 @@ _MAX_DRAINED: Final = 8  # nodes whose draining is tried
 _MAX_GROUPS: Final = 4  # groups of nodes to which nodes are added
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """All that a simulation is made from."""
 
     nodes: Sequence[Node]

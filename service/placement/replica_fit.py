@@ -6,10 +6,10 @@ slots of all nodes over the pods of a replica; where a replica needs one link do
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from service.placement.affinity import Mask
 from service.placement.cluster import Pod
@@ -21,8 +21,7 @@ from service.placement.state import ClusterState, Kind
 MAX_LISTED: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Replica:
+class Replica(Struct, frozen=True):
     """What is to be placed: ``num_pods`` pods like ``pod``, in one link domain where it needs one."""
 
     pod: Pod
@@ -31,24 +30,21 @@ class Replica:
     needs_one_link_domain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedReplica:
+class PlacedReplica(Struct, frozen=True):
     """Where the pods of one replica go. ``link_domain`` is empty where its nodes name none, or not all the same."""
 
     placements: tuple[Placement, ...]
     link_domain: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaFit:
+class ReplicaFit(Struct, frozen=True):
     """How many replicas fit: as many as were wanted, or all that there is room for; the first ``MAX_LISTED`` of them."""
 
     num_replicas: int
     replicas: tuple[PlacedReplica, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(Struct, frozen=True):
     """Slots of one node that are taken together."""
 
     node: int

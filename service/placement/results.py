@@ -1,13 +1,13 @@
 """What a simulation finds. All of it frozen; field for field messages of placement.proto."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from service.placement.policies import JobState, Step
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """Pods of a job on one node."""
 
     node: str
@@ -15,8 +15,7 @@ class Placement:
     num_devices: int
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementObstacle:
+class PlacementObstacle(Struct, frozen=True):
     """What keeps a waiting pod from some nodes of one group."""
 
     node_group: str
@@ -25,8 +24,7 @@ class PlacementObstacle:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobOutcome:
+class JobOutcome(Struct, frozen=True):
     """Where a job stands in the end, and why."""
 
     name: str
@@ -43,8 +41,7 @@ class JobOutcome:
     gang: str  # who says that its pods belong together
 
 
-@dataclass(frozen=True, slots=True)
-class DeadlockMember:
+class DeadlockMember(Struct, frozen=True):
     """One job of a deadlock: what it holds, and whose devices it waits for."""
 
     job: str
@@ -55,16 +52,14 @@ class DeadlockMember:
     waits_for: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Deadlock:
+class Deadlock(Struct, frozen=True):
     """Jobs each of which waits for what others of them hold."""
 
     jobs: tuple[DeadlockMember, ...]
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGroupUse:
+class NodeGroupUse(Struct, frozen=True):
     """The devices of one group of nodes."""
 
     name: str
@@ -88,8 +83,7 @@ class RemedyKind(StrEnum):
     ADD_NODES = "ADD_NODES"
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(Struct, frozen=True):
     """A change after which more devices work, as a simulation of it shows."""
 
     kind: RemedyKind
@@ -99,8 +93,7 @@ class Remedy:
     jobs_helped: tuple[str, ...]  # those that run then and do not run now
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The end of a simulation."""
 
     num_devices: int

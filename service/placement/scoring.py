@@ -11,11 +11,11 @@ weight.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from service.placement.cluster import CPU, MEMORY
@@ -36,16 +36,14 @@ class Scoring(StrEnum):
     REQUESTED_TO_CAPACITY_RATIO = "REQUESTED_TO_CAPACITY_RATIO"
 
 
-@dataclass(frozen=True, slots=True)
-class ShapePoint:
+class ShapePoint(Struct, frozen=True):
     """A corner of the line that RequestedToCapacityRatio scores by: at this per cent of use, this score of 0 to 10."""
 
     utilization: int
     score: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScoringPolicy:
+class ScoringPolicy(Struct, frozen=True):
     """A strategy, the weight of each resource that it looks at, and, for the ratio, its shape."""
 
     strategy: Scoring = Scoring.LEAST_ALLOCATED

@@ -5,8 +5,9 @@ of other kinds are passed over. What is not needed is dropped at once: nothing o
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from service.placement.cluster import GangSpelling, Node, Pod, Taint, is_device
 from service.placement.errors import TooMany, Unreadable
@@ -27,8 +28,7 @@ _MAX_ERRORS: Final = 20
 _REMEDY: Final = "send what `kubectl get nodes,pods -A -o json` prints"
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """What a cluster held at a moment: its nodes, and the pods that are not over."""
 
     nodes: tuple[Node, ...]

@@ -7,10 +7,10 @@ asks is bounded: scores are dropped again where there are many kinds, and ``work
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from service.placement.affinity import Mask, PodAffinities
@@ -37,8 +37,7 @@ def natural_order(name: str) -> tuple[tuple[str | int, ...], str]:
     return tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), name
 
 
-@dataclass(slots=True, eq=False)
-class Kind:
+class Kind(Struct, eq=False):
     """Pods that ask for the same and may go to the same nodes: what placing one of them needs to know."""
 
     pod: Pod  # one of them

@@ -1,7 +1,9 @@
 """What fits: sequences beside the weights, and what is short where they do not fit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.formulas.memory import available_bytes_per_device, max_sequences_per_device, required_bytes_per_device
 from service.planning.device import Device
@@ -10,8 +12,7 @@ from service.planning.footprint import Footprint, StageFootprint
 from service.planning.pick import FLOATS, Pick
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(Struct, frozen=True):
     """What a replica holds at a given context. ``tightest`` is the stage that decides; bytes are its per-device figures."""
 
     usable_bytes: float

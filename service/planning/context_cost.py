@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class ContextCost:
+class ContextCost(Struct, frozen=True):
     """Something that depends on the length T of a sequence: fixed + per_token · T + Σ ⌊min(T, window) / tokens⌋ · each.
 
     A term without a window is only listed where an entry covers several tokens; else it is part of ``per_token``.

@@ -1,7 +1,8 @@
 """What is short where something does not fit, and what would cure it, the smallest change first."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.planning.capacity import Capacity, capacity
 from service.planning.footprint import FootprintBuilder, StageFootprint
@@ -11,8 +12,7 @@ from service.planning.results import Cure, Shortfall
 _GIB = 2.0**30
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """What was asked of a model on a device, and what else could be tried."""
 
     sequences: int

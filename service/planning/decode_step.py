@@ -7,8 +7,9 @@ those of the busiest device, experts apart: the bound takes them spread as evenl
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from service.formulas.attention import attention_intensity_flops_per_byte
 from service.formulas.collectives import (
@@ -35,8 +36,7 @@ from service.planning.pick import FLOATS, Pick
 from service.planning.results import DecodeBound, Limit
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     """A batch as one device sees it. A sweep holds arrays in the same fields."""
 
     batch_size: int
@@ -54,8 +54,7 @@ class Load:
         return cls(batch_size, active, in_flight, per_group / in_flight)
 
 
-@dataclass(frozen=True)
-class DecodePlan:
+class DecodePlan(Struct, frozen=True, dict=True):
     """A footprint on a device: everything about a decode step that does not depend on batch and context."""
 
     footprint: Footprint
@@ -243,8 +242,7 @@ def decode_bytes(footprint: Footprint, batch_size: int, context_tokens: int) -> 
     return weights + batch_size * footprint.cache_read_bytes_per_device.at(context_tokens) * shape.tensor
 
 
-@dataclass(frozen=True, slots=True)
-class DecodeTerms:
+class DecodeTerms(Struct, frozen=True):
     """What makes up a bound: floats for a point, arrays for many. Fields as in ``DecodeBound``."""
 
     step_seconds: float

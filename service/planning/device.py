@@ -1,9 +1,10 @@
 """What planning knows of one device: the catalogue's entry or the caller's own figures, in plain numbers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from service.catalogue.entries import Accelerator, Catalogue, Figure, Sparsity
 from service.catalogue.lookup import UnknownName
@@ -27,8 +28,7 @@ class MemoryBasis(StrEnum):
     CALLER = "CALLER"
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceLink:
+class DeviceLink(Struct, frozen=True):
     """A link between devices: bytes/s per device in one direction, and how many devices it joins."""
 
     name: str
@@ -40,8 +40,7 @@ class DeviceLink:
 _HOST_DEVICES: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """One accelerator in base units. ``None`` and absent keys are unknown, never guessed."""
 
     title: str
@@ -52,7 +51,7 @@ class Device:
     usable_memory_bytes: float | None
     memory_basis: MemoryBasis
     links: tuple[DeviceLink, ...]  # the fastest first
-    figures: Mapping[str, UsedFigure] = field(hash=False)  # by quantity: "memory_bandwidth", "peak_dense.bf16"
+    figures: Mapping[str, UsedFigure]  # by quantity: "memory_bandwidth", "peak_dense.bf16"
     notes: tuple[str, ...] = ()
     framework_visible_memory_bytes: float | None = None  # what a framework sees of the usable memory
     num_compute_units: float | None = None  # multiprocessors

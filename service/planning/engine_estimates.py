@@ -1,7 +1,8 @@
 """What an engine takes beside weights and cache, as estimates: the most likely value and a range."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.architectures import Architecture
 from service.architectures.architecture import Role
@@ -30,8 +31,7 @@ _MAX_GRAPH_SEQUENCES = 512
 _CHUNKED_BEYOND_TOKENS = 32_768
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """A most likely value and the range around it, in bytes. An exact value has no width."""
 
     value: float

@@ -2,8 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.architectures.architecture import CacheEntry, LayerKind, Mixer
 from service.formulas.engine_memory import (
@@ -27,8 +29,7 @@ class Kept(StrEnum):
     STATE = "STATE"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class LayerCache:
+class LayerCache(Struct, frozen=True, order=True):
     """What one layer keeps on one device: bytes a token (all or windowed), or bytes a sequence (a state)."""
 
     kept: Kept
@@ -37,8 +38,7 @@ class LayerCache:
     state_bytes: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Layers that share a table of blocks: their indices, and the page that each puts behind one block."""
 
     kept: Kept
@@ -52,8 +52,7 @@ class Group:
         return sum(page for layer, page in zip(self.layers, self.page_bytes, strict=True) if layer in stage)
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLayout:
+class CacheLayout(Struct, frozen=True):
     """The groups of a model. Every block is as large in every group, so the fullest group sets its bytes on a stage."""
 
     groups: tuple[Group, ...]

@@ -5,7 +5,7 @@ TensorRT-LLM would allot, by the constants of ``specs/engines``. Lines are exact
 where a constant was fitted; where nothing is known of a release, there is no answer.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from service.catalogue.entries import Catalogue
 from service.formulas.engine_memory import max_concurrency, num_blocks

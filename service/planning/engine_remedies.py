@@ -1,7 +1,9 @@
 """What would make an engine start: each remedy by the engine's own flag, and tried before it is named."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.planning.engine_settings import FRACTION_FIELDS, EngineRun
 from service.planning.requests import EngineSpec, Parallelism
@@ -16,8 +18,7 @@ _MOST_RANKS = 8
 Starts = Callable[[EngineSpec, Parallelism], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(Struct, frozen=True):
     """One flag changed: the request's field, what it is changed to, and what else there is to say."""
 
     field: str
@@ -45,7 +46,7 @@ def _candidates(run: EngineRun, refused: EngineMemory) -> Iterator[_Candidate]:
         yield _Candidate("max_model_len", flags["max_model_len"], str(longest), shorter, ", the longest that fits")
     if run.memory_fraction < _HIGHEST_FRACTION:
         own = FRACTION_FIELDS[run.word("memory_fraction_of")]
-        raised = replace(settings, **{own: _HIGHEST_FRACTION})  # type: ignore[arg-type]  # the three fractions are floats
+        raised = replace(settings, **{own: _HIGHEST_FRACTION})
         remark = ", with little left for anything else"
         yield _Candidate(own, flags["memory_fraction"], f"{_HIGHEST_FRACTION:g}", raised, remark)
     if "max_num_seqs" in flags and run.max_num_seqs > _FEW_SEQUENCES:

@@ -1,7 +1,9 @@
 """A serving engine's settings: what the caller gives, what the release takes where the caller is silent, what is refused."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from service.architectures import Architecture
 from service.catalogue.engines import Engine, EngineFigure, Version, parse_version
@@ -40,8 +42,7 @@ _CACHE_FORMATS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class EngineRun:
+class EngineRun(Struct, frozen=True):
     """One release of an engine on one kind of device, with every setting decided. ``notes`` say which by default."""
 
     engine: Engine

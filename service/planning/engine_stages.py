@@ -1,7 +1,9 @@
 """What each pipeline stage's device holds under an engine: the budget line by line, and the pool that it leaves."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.formulas.engine_memory import (
     pool_bytes_by_free_fraction,
@@ -25,8 +27,7 @@ from service.planning.results import EngineBudgetBasis, EngineBudgetItem, Engine
 from service.planning.shape import stage_layers
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedMemory:
+class ObservedMemory(Struct, frozen=True):
     """What a start-up log says, bytes per device. What is given replaces the estimate of it."""
 
     physical_memory_bytes: float | None = None
@@ -39,8 +40,7 @@ class ObservedMemory:
     pool_bytes: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StageMemory:
+class StageMemory(Struct, frozen=True):
     """One stage's device: its layers, its lines, its pool for cache and states, and what the weights could take at most."""
 
     layers: range
@@ -50,8 +50,7 @@ class StageMemory:
     loadable_bytes: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
+class _Stage(Struct, frozen=True):
     """What every engine's budget of a stage starts from."""
 
     run: EngineRun

@@ -1,7 +1,9 @@
 """A question asked of a named engine: what the engine says laid over the plain arithmetic."""
 
-from dataclasses import dataclass, replace
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.planning.device import Device
 from service.planning.engine_memory import engine_memory
@@ -13,8 +15,7 @@ from service.planning.resolve import Resolver
 from service.planning.results import Cure, EngineMemory, EngineOutcome, Shortfall
 
 
-@dataclass(frozen=True)
-class EngineView:
+class EngineView(Struct, frozen=True, dict=True):
     """An engine's memory for one shape, and what of the asked sequences it holds."""
 
     memory: EngineMemory
@@ -64,8 +65,7 @@ class EngineView:
         return Shortfall("ENGINE_KV_POOL", required, has, short, description, (*cures, *self.memory.remedies))
 
 
-@dataclass(frozen=True, slots=True)
-class EngineQuestion:
+class EngineQuestion(Struct, frozen=True):
     """An engine asked about one model on one kind of device, shape after shape."""
 
     resolver: Resolver

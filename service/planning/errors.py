@@ -1,10 +1,9 @@
 """Why a question was not answered. The doors map each to its status; see ``service.api.errors``."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """One thing wrong with a request."""
 
     field: str  # path in the request: "parallelism.tensor"

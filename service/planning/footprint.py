@@ -5,8 +5,10 @@ Everything that does not depend on batch and context is summed here once; a foot
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.architectures import Architecture
 from service.architectures.architecture import (
@@ -28,8 +30,7 @@ from service.planning.shape import is_first_stage, is_last_stage, share_on_devic
 from service.units import BYTES_PER_ELEMENT
 
 
-@dataclass(frozen=True, slots=True)
-class StageFootprint:
+class StageFootprint(Struct, frozen=True):
     """One pipeline stage on one device: stored weights, and the cache that one of its sequences takes."""
 
     num_layers: int
@@ -37,8 +38,7 @@ class StageFootprint:
     cache_bytes: ContextCost
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
+class Footprint(Struct, frozen=True):
     """A replica as one of its devices sees it. ``…_per_device`` sums over all stages: what one token meets on its way."""
 
     shape: Parallelism
@@ -62,8 +62,7 @@ class Footprint:
     cache_bytes: ContextCost
 
 
-@dataclass(frozen=True, slots=True)
-class _Summary:
+class _Summary(Struct, frozen=True):
     """A group of tensors as one device holds them."""
 
     stored: float = 0.0
@@ -327,8 +326,7 @@ class FootprintBuilder:
         return extra + spread + parts.outer_first * cut.first + parts.outer_last * cut.last
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
+class _Cut(Struct, frozen=True):
     """One pipeline stage: layers of each kind, and whether it is the first or the last."""
 
     layer_counts: tuple[int, ...]
@@ -336,8 +334,7 @@ class _Cut:
     last: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(Struct, frozen=True):
     """One device's share of what stands outside the layers and of one layer of each kind."""
 
     outer: _Summary

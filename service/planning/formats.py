@@ -1,7 +1,8 @@
 """Which number formats weights and cache are kept in, and which one the matrix units multiply in."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.architectures import Architecture
 from service.architectures.architecture import Role, Tensor
@@ -42,8 +43,7 @@ _ARITHMETIC: Mapping[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFormats:
+class StoredFormats(Struct, frozen=True):
     """What weights and cache are kept in. ``weights`` None: each tensor as the checkpoint stores it."""
 
     weights: str | None
@@ -95,8 +95,7 @@ def stored_formats(architecture: Architecture, precision: Precision) -> tuple[St
     return StoredFormats(weights, kv_cache, architecture.experts is not None), tuple(notes)
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(Struct, frozen=True):
     """Which peak each stored format is held against, on one device. ``main`` is the bulk of the weights'."""
 
     main: str

@@ -1,6 +1,6 @@
 """What weights and cache take on each device, line by line, and what fits beside the weights."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from service.formulas.kv_cache import kv_cache_bytes
 from service.planning import defaults

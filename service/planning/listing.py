@@ -3,8 +3,9 @@
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from service.architectures import Architecture
 from service.catalogue import entries
@@ -17,8 +18,7 @@ DEFAULT_PAGE_SIZE = 50
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A document that a figure comes from."""
 
     id: str
@@ -28,8 +28,7 @@ class Source:
     date: str
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A figure with its basis and source."""
 
     value: float
@@ -42,8 +41,7 @@ class Figure:
     confidence: str
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
+class Peak(Struct, frozen=True):
     """A peak rate of the matrix units."""
 
     precision: str
@@ -51,8 +49,7 @@ class Peak:
     figure: Figure
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """A link between devices."""
 
     name: str
@@ -60,8 +57,7 @@ class Link:
     num_devices_in_domain: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """A figure on which sources disagree."""
 
     field: str
@@ -72,8 +68,7 @@ class Conflict:
     stated_figures: tuple[Figure, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Accelerator:
+class Accelerator(Struct, frozen=True):
     """An accelerator SKU."""
 
     name: str
@@ -100,8 +95,7 @@ class Accelerator:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeType:
+class NodeType(Struct, frozen=True):
     """A node type of a cloud or a vendor."""
 
     name: str
@@ -116,8 +110,7 @@ class NodeType:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """A model."""
 
     name: str
@@ -137,8 +130,7 @@ class Model:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListAcceleratorsResponse:
+class ListAcceleratorsResponse(Struct, frozen=True):
     """A page of accelerators."""
 
     accelerators: tuple[Accelerator, ...]
@@ -146,16 +138,14 @@ class ListAcceleratorsResponse:
     catalogue_revision: str
 
 
-@dataclass(frozen=True, slots=True)
-class GetAcceleratorResponse:
+class GetAcceleratorResponse(Struct, frozen=True):
     """An accelerator."""
 
     accelerator: Accelerator
     catalogue_revision: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListNodeTypesResponse:
+class ListNodeTypesResponse(Struct, frozen=True):
     """A page of node types."""
 
     node_types: tuple[NodeType, ...]
@@ -163,16 +153,14 @@ class ListNodeTypesResponse:
     catalogue_revision: str
 
 
-@dataclass(frozen=True, slots=True)
-class GetNodeTypeResponse:
+class GetNodeTypeResponse(Struct, frozen=True):
     """A node type."""
 
     node_type: NodeType
     catalogue_revision: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListModelsResponse:
+class ListModelsResponse(Struct, frozen=True):
     """A page of models."""
 
     models: tuple[Model, ...]
@@ -180,8 +168,7 @@ class ListModelsResponse:
     catalogue_revision: str
 
 
-@dataclass(frozen=True, slots=True)
-class GetModelResponse:
+class GetModelResponse(Struct, frozen=True):
     """A model."""
 
     model: Model

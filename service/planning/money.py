@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from service.formulas.cost import converted_amount
 from service.planning.errors import InvalidRequest, Violation
@@ -46,8 +47,7 @@ class CostSplit(StrEnum):
     BY_TIME = "BY_TIME"
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(Struct, frozen=True):
     """A price per hour, of ``node_type`` where that is given and else of ``accelerator``; ``term`` is None where not known."""
 
     amount_per_hour: float
@@ -66,8 +66,7 @@ class Price:
     is_own: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeRate:
+class ExchangeRate(Struct, frozen=True):
     """Units of ``to_currency`` for one of ``from_currency``, on a date."""
 
     from_currency: str
@@ -76,8 +75,7 @@ class ExchangeRate:
     date: str
 
 
-@dataclass(frozen=True, slots=True)
-class PriceList:
+class PriceList(Struct, frozen=True):
     """The caller's own prices, one by one and as a document."""
 
     prices: tuple[Price, ...] = ()
@@ -90,8 +88,7 @@ class PriceList:
     exchange_rates: tuple[ExchangeRate, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadPrice:
+class UnreadPrice(Struct, frozen=True):
     """A row of the caller's list that gave no price, and why."""
 
     place: str

@@ -5,14 +5,13 @@ A point stays on Python's own floats, which are five times faster than NumPy's s
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(Struct, frozen=True):
     """The larger and the smaller of two, one of two by a condition, whether anything is not zero, and the logarithm."""
 
     larger: Callable[[float, float], float]

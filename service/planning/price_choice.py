@@ -1,8 +1,10 @@
 """Which of several prices of one thing holds: the term and region asked for first, then the newest."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.planning.errors import InvalidRequest, Violation
 from service.planning.money import ExchangeRate, Price, PriceTerm
@@ -10,8 +12,7 @@ from service.planning.money import ExchangeRate, Price, PriceTerm
 _MAX_KNOWN: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(Struct, frozen=True):
     """What is to be paid per hour, in ``currency``, and the price that it comes from, as it was printed.
 
     ``amount_per_node_hour`` is None where a device was asked for and the price is a device's. ``exchange_rate`` is None where
@@ -27,8 +28,7 @@ class Quote:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NoPrice:
+class NoPrice(Struct, frozen=True):
     """There is no price, why, and what would cure it. ``known`` are prices for other terms or regions, the newest first."""
 
     subject: str
@@ -37,8 +37,7 @@ class NoPrice:
     known: tuple[Price, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What is asked for; ``region`` and ``currency`` may be empty, which leaves them open."""
 
     term: PriceTerm
@@ -46,8 +45,7 @@ class Wanted:
     currency: str
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """A price that was chosen, whose it is, and what to know about the choice."""
 
     price: Price

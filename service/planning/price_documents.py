@@ -1,9 +1,10 @@
 """The caller's own prices, one by one and as a document, into one list; what gave no price is listed beside it."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.planning.money import Price, PriceBasis, PriceFormat, PriceList
 from service.planning.price_infracost import read_infracost_json

@@ -1,9 +1,10 @@
 """The catalogue's prices as they are listed, and the request that asks for them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from service.catalogue import entries
 from service.catalogue.lookup import UnknownName
@@ -16,8 +17,7 @@ from service.planning.money import Price, PriceBasis, PriceTerm
 from service.planning.requests import Page
 
 
-@dataclass(frozen=True, slots=True)
-class ListPricesRequest:
+class ListPricesRequest(Struct, frozen=True):
     """Which prices, and which part of them. What is empty or None restricts nothing."""
 
     page_size: int | None = None
@@ -28,8 +28,7 @@ class ListPricesRequest:
     region: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ListPricesResponse:
+class ListPricesResponse(Struct, frozen=True):
     """A page of prices."""
 
     prices: tuple[Price, ...]

@@ -6,8 +6,9 @@ that nothing harmful is handed on in an answer that somebody opens as a table.
 
 import math
 import re
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from service.planning.errors import InvalidRequest, Violation
 from service.planning.money import Price, UnreadPrice, is_currency, is_date
@@ -22,16 +23,14 @@ _FORMULA: Final = re.compile(r"[=+\-@\t\r]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-@dataclass(frozen=True, slots=True)
-class OwnPrice:
+class OwnPrice(Struct, frozen=True):
     """A price of the caller's and where it stands: "line 7", "prices[0]"."""
 
     place: str
     price: Price
 
 
-@dataclass(slots=True)
-class PriceRows:
+class PriceRows(Struct):
     """Gathers the rows of a document; ``path`` is the request field that holds it."""
 
     path: str

@@ -7,8 +7,9 @@ region or for another term is no substitute: it is told as what is known instead
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.catalogue import entries
 from service.catalogue.lookup import UnknownName, nearest_names

@@ -4,8 +4,9 @@ What a model leaves out costs nothing and is said to be left out: a default that
 look like knowledge. Only the price of electricity has to be given, since it differs tenfold between places.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.catalogue import entries
 from service.catalogue.lookup import UnknownName
@@ -36,8 +37,7 @@ DEFAULT_POWER_UTILIZATION_RATIO: Final = 1.0
 _NO_INTEREST: Final = 1e-7
 
 
-@dataclass(frozen=True, slots=True)
-class Power:
+class Power(Struct, frozen=True):
     """What a node draws, and what that costs. ``None`` is the default, or unknown for the price."""
 
     watts_per_node: float | None = None
@@ -46,8 +46,7 @@ class Power:
     electricity_price_per_kwh: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PurchaseModel:
+class PurchaseModel(Struct, frozen=True):
     """A node that one buys. ``None`` is the default."""
 
     node_type: str
@@ -63,8 +62,7 @@ class PurchaseModel:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodePower:
+class NodePower(Struct, frozen=True):
     """What a node draws at most, and what the building draws for it on average, in watts; ``notes`` say what was assumed."""
 
     watts_per_node: float
@@ -72,8 +70,7 @@ class NodePower:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OwnedCost:
+class OwnedCost(Struct, frozen=True):
     """What an owned node costs per hour, and every part of it, all in ``currency``."""
 
     node_type: str

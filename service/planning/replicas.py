@@ -9,9 +9,10 @@ demand near a step from swinging (``settled``), and only after it has done so fo
 """
 
 import math
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct, field
 
 from service.planning.errors import InvalidRequest, Unanswerable, Violation
 from service.planning.fleet.curve import Curve, mean_context, replica_curve
@@ -43,8 +44,7 @@ _DIGITS: Final = 7
 _CACHED: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaSpec:
+class ReplicaSpec(Struct, frozen=True):
     """What one replica is, and what its requests are to see. Names of the catalogue only; no end-to-end time."""
 
     model: ModelSpec
@@ -60,8 +60,7 @@ class ReplicaSpec:
     transfer_bytes_per_second: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingRule:
+class ScalingRule(Struct, frozen=True):
     """How a demand becomes a number of replicas. ``scale_to_zero``: none where nothing at all is asked for."""
 
     headroom_ratio: float = 0.0
@@ -72,16 +71,14 @@ class ScalingRule:
     downscale_seconds: float = DOWNSCALE_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class PredictedTimes:
+class PredictedTimes(Struct, frozen=True):
     """What requests see at the percentile of the service level; ``None`` on replicas that do only the other part."""
 
     ttft_seconds: float | None
     tpot_seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """The number of replicas last asked for. ``falling_since``: since when fewer would do; ``most``: how many would."""
 
     replicas: int

@@ -5,12 +5,12 @@ which states them in the answer. Shapes and ranges are checked at the doors, mea
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class DenseModel:
+
+class DenseModel(Struct, frozen=True):
     """A decoder by its figures; all but ``num_parameters`` and ``hidden_size`` come together or not at all."""
 
     num_parameters: float
@@ -21,22 +21,23 @@ class DenseModel:
     hidden_size: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSpec:
+class ModelSpec(Struct, frozen=True):
     """A model: exactly one of ``name``, ``hf_config`` and ``dense``.
 
     What keeps answers by what was asked hashes it before anybody has looked at it; mappings cannot be hashed and are left out.
     """
 
     name: str | None = None
-    hf_config: Mapping[str, object] | None = field(default=None, hash=False)
+    hf_config: Mapping[str, object] | None = None
     dense: DenseModel | None = None
-    hf_quantization: Mapping[str, object] | None = field(default=None, hash=False)
+    hf_quantization: Mapping[str, object] | None = None
     multi_token_prediction: bool = False
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.dense, self.multi_token_prediction))
 
-@dataclass(frozen=True, slots=True)
-class InlineAccelerator:
+
+class InlineAccelerator(Struct, frozen=True):
     """An accelerator by its figures, all per device in base units. ``None`` is unknown."""
 
     title: str = ""
@@ -48,23 +49,20 @@ class InlineAccelerator:
     num_devices_in_link_domain: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AcceleratorSpec:
+class AcceleratorSpec(Struct, frozen=True):
     """An accelerator: exactly one of ``name`` and ``inline``."""
 
     name: str | None = None
     inline: InlineAccelerator | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSpec:
+class NodeSpec(Struct, frozen=True):
     """A node type of the catalogue."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Precision:
+class Precision(Struct, frozen=True):
     """Number formats; ``None`` is the checkpoint's own."""
 
     weights: str | None = None
@@ -72,8 +70,7 @@ class Precision:
     compute: str | None = None
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Parallelism:
+class Parallelism(Struct, frozen=True, order=True):
     """How one replica is split over devices."""
 
     tensor: int = 1
@@ -92,8 +89,7 @@ class Parallelism:
         return self.tensor * self.attention_data // self.expert
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSpec:
+class EngineSpec(Struct, frozen=True):
     """An engine, its release and its flags. ``None`` is what the release takes by itself.
 
     The three fractions are vLLM's, SGLang's and TensorRT-LLM's own; each engine refuses the others'. ``block_size`` is tokens
@@ -119,8 +115,7 @@ class EngineSpec:
     num_speculative_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EstimateDecodeRequest:
+class EstimateDecodeRequest(Struct, frozen=True):
     """A decode step to bound."""
 
     model: ModelSpec
@@ -133,8 +128,7 @@ class EstimateDecodeRequest:
     explain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EstimateKvMemoryRequest:
+class EstimateKvMemoryRequest(Struct, frozen=True):
     """A memory budget to draw up."""
 
     model: ModelSpec
@@ -148,8 +142,7 @@ class EstimateKvMemoryRequest:
     engine: EngineSpec | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FitNodeRequest:
+class FitNodeRequest(Struct, frozen=True):
     """Shapes to look for."""
 
     model: ModelSpec
@@ -174,8 +167,7 @@ class Phase(StrEnum):
     DECODE = "DECODE"
 
 
-@dataclass(frozen=True, slots=True)
-class ComputeUtilizationRequest:
+class ComputeUtilizationRequest(Struct, frozen=True):
     """What a run did."""
 
     model: ModelSpec
@@ -192,8 +184,7 @@ class ComputeUtilizationRequest:
     explain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """Which part of a list."""
 
     page_size: int | None = None

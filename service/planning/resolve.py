@@ -1,7 +1,8 @@
 """Turns what a request names or describes into what the maths takes: architecture, device, formats, footprint."""
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from service.architectures import Architecture, UnreadableConfig, read
 from service.catalogue.entries import Catalogue, NodeType, Status
@@ -16,8 +17,7 @@ from service.planning.shape import check_shape, is_even
 _CACHED_PLANS = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class SplitModel:
+class SplitModel(Struct, frozen=True):
     """A model kept in given formats and split a given way, with sentences on what was assumed."""
 
     builder: FootprintBuilder

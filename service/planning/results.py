@@ -4,8 +4,9 @@ Every term of an answer is a field of its own; the doors copy them by name. ``No
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from service.planning.requests import Parallelism
 
@@ -20,8 +21,7 @@ class Limit(StrEnum):
     INTERCONNECT = "INTERCONNECT"
 
 
-@dataclass(frozen=True, slots=True)
-class Cure:
+class Cure(Struct, frozen=True):
     """One way to make something fit."""
 
     field: str
@@ -29,8 +29,7 @@ class Cure:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class Shortfall:
+class Shortfall(Struct, frozen=True):
     """What is short on each device, by how much, and what would cure it."""
 
     resource: str
@@ -41,8 +40,7 @@ class Shortfall:
     cures: tuple[Cure, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One formula applied: ``registry[name]`` of the inputs gives the value."""
 
     name: str
@@ -53,8 +51,7 @@ class Step:
     meaning: str
 
 
-@dataclass(frozen=True, slots=True)
-class UsedFigure:
+class UsedFigure(Struct, frozen=True):
     """A figure that an answer rests on, with where it comes from."""
 
     name: str
@@ -65,16 +62,14 @@ class UsedFigure:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """Every formula that led to an answer, and the figures that went in."""
 
     steps: tuple[Step, ...]
     figures: tuple[UsedFigure, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DecodeBound:
+class DecodeBound(Struct, frozen=True):
     """The bound on a decode step."""
 
     step_seconds: float
@@ -95,8 +90,7 @@ class DecodeBound:
     binding_limit: Limit
 
 
-@dataclass(frozen=True, slots=True)
-class DecodeExpectation:
+class DecodeExpectation(Struct, frozen=True):
     """The step to expect on average, still by arithmetic."""
 
     expected_step_seconds: float
@@ -108,8 +102,7 @@ class DecodeExpectation:
     expected_interconnect_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class LimitOnset:
+class LimitOnset(Struct, frozen=True):
     """From which batch a limit binds."""
 
     limit: Limit
@@ -118,8 +111,7 @@ class LimitOnset:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class EstimateDecodeResponse:
+class EstimateDecodeResponse(Struct, frozen=True):
     """The bound on a decode step and what surrounds it."""
 
     bound: DecodeBound
@@ -158,8 +150,7 @@ class EngineBudgetBasis(StrEnum):
     OBSERVED = "OBSERVED"
 
 
-@dataclass(frozen=True, slots=True)
-class EngineBudgetLine:
+class EngineBudgetLine(Struct, frozen=True):
     """One line: bytes on a device with their range. ``within_reserve`` lines come out of what the fraction leaves."""
 
     item: EngineBudgetItem
@@ -179,8 +170,7 @@ class EngineOutcome(StrEnum):
     OUT_OF_MEMORY_LOADING_WEIGHTS = "OUT_OF_MEMORY_LOADING_WEIGHTS"
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(Struct, frozen=True):
     """What a pool of a given size holds, over all stages: the stage with the fewest blocks decides."""
 
     num_blocks: float
@@ -190,15 +180,13 @@ class Holding:
     outcome: EngineOutcome
 
 
-@dataclass(frozen=True, slots=True)
-class StageBudget:
+class StageBudget(Struct, frozen=True):
     """The memory of one pipeline stage's device, line by line."""
 
     lines: tuple[EngineBudgetLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EngineMemory:
+class EngineMemory(Struct, frozen=True):
     """An engine's own view of the memory. Per device; of the stage that decides, where there are several.
 
     ``kv_bytes_per_token_per_device`` is what one token costs in every layer, padding layers included. ``low`` and ``high`` are
@@ -253,8 +241,7 @@ class BudgetBasis(StrEnum):
     MARKETED = "MARKETED"
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetLine:
+class BudgetLine(Struct, frozen=True):
     """One line of the memory budget of a device."""
 
     item: BudgetItem
@@ -262,8 +249,7 @@ class BudgetLine:
     basis: BudgetBasis
 
 
-@dataclass(frozen=True, slots=True)
-class EstimateKvMemoryResponse:
+class EstimateKvMemoryResponse(Struct, frozen=True):
     """What weights and cache take and what fits."""
 
     kv_bytes_per_token: float
@@ -297,8 +283,7 @@ class FitLimit(StrEnum):
     KV_CACHE = "KV_CACHE"
 
 
-@dataclass(frozen=True, slots=True)
-class FitCandidate:
+class FitCandidate(Struct, frozen=True):
     """One way to split the model."""
 
     parallelism: Parallelism
@@ -321,8 +306,7 @@ class FitCandidate:
     engine_memory: EngineMemory | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FitNodeResponse:
+class FitNodeResponse(Struct, frozen=True):
     """All shapes, and the smallest that fits."""
 
     fits: bool
@@ -357,8 +341,7 @@ class UtilizationBasis(StrEnum):
     MBU = "MBU"
 
 
-@dataclass(frozen=True, slots=True)
-class Utilization:
+class Utilization(Struct, frozen=True):
     """One utilisation on one basis."""
 
     basis: UtilizationBasis
@@ -370,8 +353,7 @@ class Utilization:
     warning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ComputeUtilizationResponse:
+class ComputeUtilizationResponse(Struct, frozen=True):
     """Every utilisation, and the one to quote."""
 
     utilizations: tuple[Utilization, ...]

@@ -1,8 +1,9 @@
 """Which ways to split a model an engine accepts, and how pipeline stages cut its layers."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from service.architectures import Architecture
 from service.architectures.architecture import Divided, QuantizedCut, Role, Split

@@ -1,7 +1,9 @@
 """Every legal way to split a model over nodes of one kind, what each holds, and the smallest that fits."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.architectures import Architecture
 from service.planning.capacity import Capacity, capacity
@@ -22,8 +24,7 @@ MOST_CANDIDATES = 3000
 MOST_DEVICES = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeSearch:
+class ShapeSearch(Struct, frozen=True):
     """Tries shapes of one model over nodes of one kind."""
 
     asked: Question

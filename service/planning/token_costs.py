@@ -1,6 +1,6 @@
 """What a million tokens cost of what a deployment costs per hour, by each way of dividing it between input and output."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from service.formulas.cost import (
     cost_per_million_tokens,
@@ -12,8 +12,7 @@ from service.planning.explain import Apply, plainly
 from service.planning.money import CostSplit
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRates:
+class TokenRates(Struct, frozen=True):
     """Tokens per second that a deployment really reads and writes, and the device seconds that each takes.
 
     ``prefill_seconds`` and ``decode_seconds`` are of any one stretch of time: only their proportion counts. All are finite, the
@@ -26,8 +25,7 @@ class TokenRates:
     decode_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCosts:
+class TokenCosts(Struct, frozen=True):
     """Cost of a million tokens; with every split, input and output at the rates add up to the cost per hour."""
 
     split: CostSplit

@@ -1,7 +1,9 @@
 """The bases of utilisation: which operations, and which N, each counts against which peak."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.architectures import Architecture
 from service.architectures.architecture import AttentionShape, Role
@@ -27,8 +29,7 @@ _IMPLAUSIBLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """What a model costs per token. Attention is forward only, over the whole sequence."""
 
     active_parameters: float
@@ -96,8 +97,7 @@ _SPARSE_WARNING = (
 _TOTAL_WARNING = "counts the experts that no token passed: this is not the model's MFU"
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     """How one basis counts: which formula, which N, how much of full attention, which peak."""
 
     basis: UtilizationBasis
@@ -226,8 +226,7 @@ def utilizations(
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(Struct, frozen=True):
     """Attention's operations per token of the run; 0 where it is not known."""
 
     full: float

@@ -3,11 +3,11 @@
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import grpc
 import pytest
+from msgspec.structs import replace
 
 from service.api.schema import RPCS
 from service.api.servicers import Servicer, servicers

@@ -52,7 +52,7 @@ from tests.redis_process import RedisServer
 #: What the service stands on: all that it declares to need at run time, and the stubs of its schema.
 LIBRARIES = (
     "fastapi", "google.protobuf", "google.rpc.error_details_pb2", "google.rpc.status_pb2", "grpc", "grpc_health.v1.health",
-    "grpc_reflection.v1alpha.reflection", "grpc_status.rpc_status", "httptools", "numpy", "orjson", "prometheus_client",
+    "grpc_reflection.v1alpha.reflection", "grpc_status.rpc_status", "httptools", "msgspec", "numpy", "orjson", "prometheus_client",
     "protovalidate", "redis.asyncio", "uvicorn", "uvloop", "yaml",
 )  # fmt: skip
 STUBS = ("capacity", "catalogue", "claim", "fleet", "kernel", "placement", "serving", "sweep")

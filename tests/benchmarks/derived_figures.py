@@ -87,7 +87,7 @@ def _of_notes(entry: Accelerator) -> Iterator[Check]:
 
 
 def _figures(entry: Accelerator) -> Iterator[tuple[str, Figure]]:
-    for name in entry.__slots__:
+    for name in entry.__struct_fields__:
         value = getattr(entry, name)
         if isinstance(value, Figure):
             yield name, value

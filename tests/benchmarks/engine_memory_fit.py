@@ -6,7 +6,9 @@ median of what the other models' logs imply, and the error of the figure on the 
 
 import statistics
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from service.catalogue.engines import EngineFigure
 from service.catalogue.entries import Catalogue

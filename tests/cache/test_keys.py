@@ -1,19 +1,19 @@
 """What an answer depends on is in its key."""
 
-import dataclasses
 import itertools
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from service.cache.keys import KeySpace
 
 KEYS = KeySpace(catalogue_revision="c0ffee", code_version="1.2.0")
 OTHERS = [
     KEYS,
-    dataclasses.replace(KEYS, catalogue_revision="decade"),
-    dataclasses.replace(KEYS, code_version="1.2.1"),
+    structs.replace(KEYS, catalogue_revision="decade"),
+    structs.replace(KEYS, code_version="1.2.1"),
 ]
 
 
@@ -26,7 +26,7 @@ def test_a_redis_key_can_be_read_by_a_person() -> None:
 
 
 def test_whatever_differs_makes_another_redis_key() -> None:
-    spaces = [*OTHERS, dataclasses.replace(KEYS, prefix="staging:")]
+    spaces = [*OTHERS, structs.replace(KEYS, prefix="staging:")]
     keys = {
         space.redis_key(rpc, request)
         for space, rpc, request in itertools.product(spaces, ("FitNode", "PlanFleet"), (b"", b"a", b"b"))

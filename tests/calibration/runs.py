@@ -2,13 +2,14 @@
 
 import csv
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from service.catalogue.entries import Catalogue
 from service.catalogue.lookup import UnknownName, accelerator, model
@@ -219,11 +220,11 @@ def _count(text: str) -> int:
 
 
 def stacked(items: Iterable[Any]) -> Any:
-    """Dataclasses of one type as one, with arrays in its fields; tuples and dataclasses within likewise."""
+    """Structs of one type as one, with arrays in its fields; tuples and structs within likewise."""
     items = list(items)
     first = items[0]
-    if is_dataclass(first) and not isinstance(first, type):
-        parts = {each.name: stacked([getattr(item, each.name) for item in items]) for each in fields(first)}
+    if isinstance(first, Struct):
+        parts = {name: stacked([getattr(item, name) for item in items]) for name in first.__struct_fields__}
         return type(first)(**parts)
     if isinstance(first, tuple):
         return tuple(stacked(column) for column in zip(*items, strict=True))
@@ -232,8 +233,8 @@ def stacked(items: Iterable[Any]) -> Any:
 
 def chosen(stack: Any, rows: Any) -> Any:
     """Some rows of what ``stacked`` made."""
-    if is_dataclass(stack) and not isinstance(stack, type):
-        return type(stack)(**{each.name: chosen(getattr(stack, each.name), rows) for each in fields(stack)})
+    if isinstance(stack, Struct):
+        return type(stack)(**{name: chosen(getattr(stack, name), rows) for name in stack.__struct_fields__})
     if isinstance(stack, tuple):
         return tuple(chosen(each, rows) for each in stack)
     return stack[rows]

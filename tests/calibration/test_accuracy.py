@@ -1,9 +1,9 @@
 """The estimates stay as right as they were, and the calibrations are what the fit writes."""
 
 import json
-from dataclasses import asdict
 
 import pytest
+from msgspec.structs import asdict
 
 from service.catalogue.entries import Catalogue
 from service.catalogue.loader import load

@@ -27,7 +27,7 @@ Entry = Accelerator | NodeType | Model | Engine | PublishedPrices | ComputeCapab
 
 
 def figures(entry: Entry) -> Iterator[Figure]:
-    for name in entry.__slots__:
+    for name in entry.__struct_fields__:
         value = getattr(entry, name)
         if isinstance(value, Figure):
             yield value

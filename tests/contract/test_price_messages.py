@@ -1,4 +1,4 @@
-"""Messages about prices that no RPC takes or gives yet are nevertheless field for field their dataclasses."""
+"""Messages about prices that no RPC takes or gives yet are nevertheless field for field their structs."""
 
 import pytest
 from google.protobuf.message import Message

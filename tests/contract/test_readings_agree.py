@@ -3,7 +3,6 @@
 import itertools
 import math
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -11,6 +10,7 @@ import pytest
 from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from service.api.errors import MalformedRequest
 from service.api.examples import REQUESTS

@@ -5,13 +5,13 @@ import re
 import typing
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, make_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.protobuf.descriptor import Descriptor
+from msgspec import Struct, defstruct
 
 from service.api import examples
 from service.api.descriptors import descriptor_of, is_map, is_struct
@@ -70,7 +70,7 @@ def test_every_rpc_has_a_servicer_whose_fields_match_the_planners(served: tuple[
 
 
 @pytest.mark.parametrize("rpc", RPCS, ids=RPC_IDS)
-def test_answer_fields_are_dataclass_fields_and_the_other_way_round(rpc: Rpc) -> None:
+def test_answer_fields_are_struct_fields_and_the_other_way_round(rpc: Rpc) -> None:
     method = getattr(Planner, re.sub(r"(?<!^)(?=[A-Z])", "_", rpc.name).lower())
     answer = typing.get_type_hints(method)["return"]
     if rpc.is_streaming:
@@ -93,8 +93,7 @@ class Wrong(StrEnum):
     MEMORY_BANDWIDTH = "MEMORY_BANDWIDTH"
 
 
-@dataclass(frozen=True)
-class Onset:
+class Onset(Struct, frozen=True):
     limit: Wrong
     binds_from_batch_size: float | None
     binds_only_below_context_tokens: float | None
@@ -103,8 +102,8 @@ class Onset:
 
 def test_a_field_on_one_side_only_is_refused() -> None:
     with pytest.raises(TypeError, match="do not share description"):
-        writer(LimitOnset, make_dataclass("Fewer", [(name, Any) for name in Onset.__annotations__ if name != "description"]))
-    more = make_dataclass("More", [*((field.name, Any) for field in DenseModel.DESCRIPTOR.fields), ("more", int)])
+        writer(LimitOnset, defstruct("Fewer", [(name, Any) for name in Onset.__annotations__ if name != "description"]))
+    more = defstruct("More", [*((field.name, Any) for field in DenseModel.DESCRIPTOR.fields), ("more", int)])
     with pytest.raises(TypeError, match="do not share more"):
         reader(DenseModel, more)
 

@@ -3,12 +3,12 @@
 import subprocess
 import sysconfig
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from service.api.autoscalers.keda import KedaScaler
 from service.api.autoscalers.readings import Readings

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
+from msgspec import structs
 
 from service.cache.cache import Cache
 from service.cache.envelope import Envelope
@@ -88,8 +89,8 @@ async def test_a_unix_socket_serves_as_well(open_cache: Opener, redis_server: "R
 async def test_another_code_version_or_catalogue_never_reads_the_answer(open_cache: Opener) -> None:
     assert 1 == await _answered_then_closed(open_cache())
     for keys in (
-        dataclasses.replace(KEYS, code_version="1.2.1"),
-        dataclasses.replace(KEYS, catalogue_revision="decade"),
+        structs.replace(KEYS, code_version="1.2.1"),
+        structs.replace(KEYS, catalogue_revision="decade"),
     ):
         assert 1 == await _answered_then_closed(open_cache(keys=keys))
 

@@ -24,7 +24,7 @@ def node(name: str, devices: int = 8, **fields: Any) -> Node:
 def job(name: str, devices: int, num_pods: int = 1, min_pods: int | None = None, **fields: Any) -> Job:
     """A job whose pods ask for 10 CPUs and 100 GiB a device. What a pod has is taken by its pods, the rest by the job."""
     asked = {CPU: 10_000 * devices, MEMORY: 100 * GIB * devices, NVIDIA_GPU: devices}
-    of_pods = {key: fields.pop(key) for key in list(fields) if key in Pod.__dataclass_fields__ and key != "priority"}
+    of_pods = {key: fields.pop(key) for key in list(fields) if key in Pod.__struct_fields__ and key != "priority"}
     pods = tuple(
         Pod(namespace="default", name=f"{name}-{place}", requests=asked, scored_requests=asked, **of_pods)
         for place in range(num_pods)

@@ -3,10 +3,10 @@
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from service.placement.cluster import CPU, MEMORY, NVIDIA_GPU, Gang, GangSpelling, Node, NodeSelectorTerm, Pod, Requirement
 from service.placement.making_room import MAX_MOVED_PER_SLOT, Move, RoomMade, RoomMaker

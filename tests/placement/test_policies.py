@@ -1,8 +1,7 @@
 """Time and queues, by hand: arrivals, durations, priorities, eviction and return, deadlocks of three."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from service.placement.cluster import NVIDIA_GPU, Pod
 from service.placement.errors import TooMany

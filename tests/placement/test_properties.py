@@ -2,10 +2,10 @@
 
 import random
 from collections import Counter, defaultdict
-from dataclasses import replace
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from service.placement.cluster import CPU, MEMORY, NVIDIA_GPU, Node, Pod
 from service.placement.outcome import outcome

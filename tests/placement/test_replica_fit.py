@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from service.placement.cluster import CPU, MEMORY, NVIDIA_GPU, Node, Pod, Taint
 from service.placement.reasons import Reasons

@@ -1,8 +1,7 @@
 """Accelerators side by side: peaks and bounds, estimates where there are any, and how generations differ."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from service.formulas import REGISTRY
 from service.planning.errors import InvalidRequest, NotFound

@@ -1,9 +1,9 @@
 """The bound on a decode step, by hand-worked figures."""
 
 import math
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from service.planning.errors import InvalidRequest, NotFound, Unanswerable
 from service.planning.planner import Planner
@@ -267,4 +267,4 @@ def test_an_inline_accelerator_without_bandwidth_cannot_be_bounded(planner: Plan
 def test_every_figure_is_finite(planner: Planner) -> None:
     answer = planner.estimate_decode(decode("kimi-k2.5", "gb300", shape=Parallelism(tensor=8), batch=7, context=131072))
     bound = answer.bound
-    assert all(math.isfinite(getattr(bound, name)) for name in bound.__slots__ if name != "binding_limit")
+    assert all(math.isfinite(getattr(bound, name)) for name in bound.__struct_fields__ if name != "binding_limit")

@@ -1,10 +1,10 @@
 """What must hold for every engine, model and flag, by random questions."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from service.catalogue.loader import load
 from service.planning.engine_memory import engine_memory
@@ -55,7 +55,7 @@ def ask(
         max_num_batched_tokens=2048,
         max_running_requests=2048,
     )
-    settings = replace(settings, **{FRACTION_FIELDS[own]: fraction})  # type: ignore[arg-type]
+    settings = replace(settings, **{FRACTION_FIELDS[own]: fraction})
     try:
         return engine_memory(
             CATALOGUE, BUILDERS[model], Parallelism(), inline_device(memory_gib), settings, with_remedies=False

@@ -1,8 +1,7 @@
 """Questions that name an engine: its word on memory goes, and the plain arithmetic stands beside it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from service.planning.errors import InvalidRequest, NotFound, Unanswerable
 from service.planning.planner import Planner

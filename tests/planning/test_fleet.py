@@ -2,9 +2,9 @@
 
 import itertools
 from collections import Counter
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from service.planning.errors import InvalidRequest, NotFound, TooLarge
 from service.planning.fleet import candidates
@@ -274,7 +274,7 @@ def test_the_fronts_have_nothing_that_another_point_beats(planner: Planner) -> N
 )
 def test_what_contradicts_itself_is_refused_by_its_field(planner: Planner, change: dict[str, object], field: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        planner.plan_fleet(replace(fleet(), **change))  # type: ignore[arg-type]
+        planner.plan_fleet(replace(fleet(), **change))
     assert field in {each.field for each in refusal.value.violations}
 
 
@@ -288,7 +288,7 @@ def test_what_contradicts_itself_is_refused_by_its_field(planner: Planner, chang
 )
 def test_unknown_names_are_told_with_the_nearest(planner: Planner, change: dict[str, object], field: str) -> None:
     with pytest.raises(NotFound) as refusal:
-        planner.plan_fleet(replace(fleet(), **change))  # type: ignore[arg-type]
+        planner.plan_fleet(replace(fleet(), **change))
     assert field == refusal.value.field
     assert refusal.value.nearest
 

@@ -1,8 +1,7 @@
 """How a fleet came about: the steps lead to the plan's own figures, each replays, and each figure says where it comes from."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from service.formulas import REGISTRY
 from service.planning.fleet.requests import Certainty, Demand, FleetWorkload, Percentile, PlanFleetRequest, ServiceLevel

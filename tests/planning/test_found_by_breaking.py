@@ -1,8 +1,7 @@
 """Faults that hostile requests brought to light, each with the figure or refusal that is right."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from service.planning.errors import InvalidRequest, TooLarge
 from service.planning.planner import Planner

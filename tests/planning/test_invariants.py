@@ -1,11 +1,11 @@
 """What must hold for every model on every accelerator, by random questions over the whole catalogue."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from service.catalogue.loader import load
 from service.planning.errors import InvalidRequest, Unanswerable
@@ -54,7 +54,7 @@ def test_no_expected_step_beats_its_bound(model: str, on: str, shape: Parallelis
     found = answer(decode(model, on, shape=shape, batch=batch, context=context))
     assert found.expected.expected_step_seconds >= found.bound.step_seconds
     assert found.expected.expected_weight_bytes >= found.bound.weight_bytes * (1 - 1e-12)
-    values = [getattr(found.bound, name) for name in found.bound.__slots__]
+    values = [getattr(found.bound, name) for name in found.bound.__struct_fields__]
     assert all(math.isfinite(value) and value >= 0 for value in values if isinstance(value, float))
 
 

@@ -1,8 +1,7 @@
 """Which shapes fit a node, how many sequences they hold, and what the others lack."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from service.planning.errors import InvalidRequest, NotFound
 from service.planning.planner import Planner

@@ -1,6 +1,5 @@
 """The choice of a node group in parts: command lines, what is served, devices and prices, standings, weights."""
 
-import dataclasses
 import itertools
 from collections.abc import Mapping
 from fractions import Fraction
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from service.catalogue.entries import Catalogue
 from service.placement.cluster import Gang, GangSpelling, Node, Pod
@@ -251,7 +251,7 @@ def standing(name: str, running: int, ratio: float, idle: int, cost: float | Non
         currency="USD" if cost is not None else "",
         obstacle="",
     )
-    return dataclasses.replace(made, **more)  # type: ignore[arg-type]
+    return structs.replace(made, **more)
 
 
 def names(found: tuple[Standing, ...]) -> str:
@@ -291,9 +291,9 @@ def test_weights_by_hand(weights: Weights, expected: str) -> None:
 def test_a_price_that_is_unknown_or_in_another_currency_weighs_nothing() -> None:
     unknown = standing("U", 5, 0.5, 6, None)
     assert "F" == names(best_of([FIT, COST, unknown], Weights(cost=1)))  # all equal, so the order decides
-    euros = dataclasses.replace(FIT, currency="EUR")
+    euros = structs.replace(FIT, currency="EUR")
     assert "F" == names(best_of([euros, COST], Weights(cost=1)))
-    one = dataclasses.replace(COST, currency="EUR", cost_per_pod=9.0, group=FIT.group)
+    one = structs.replace(COST, currency="EUR", cost_per_pod=9.0, group=FIT.group)
     assert "CF" == names(best_of([one, COST], Weights()))
 
 
@@ -305,7 +305,7 @@ def test_nothing_is_lost_by_rounding() -> None:
 
 def _numbered(made: list[Standing]) -> list[Standing]:
     groups = (NodeGroup(str(place), node(), 1, np.arange(0)) for place in itertools.count())
-    return [dataclasses.replace(each, group=group) for each, group in zip(made, groups, strict=False)]
+    return [structs.replace(each, group=group) for each, group in zip(made, groups, strict=False)]
 
 
 _ratios, _costs = st.sampled_from([0.0, 0.5, 1.0]), st.none() | st.sampled_from([1.0, 2.0, 4.0])

@@ -1,13 +1,13 @@
 """Occupancy: NVIDIA's own calculator row by row, what compilers print, monotonicity, launches that are refused, clusters."""
 
 import csv
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from service.catalogue.loader import load
 from service.formulas import REGISTRY

@@ -1,10 +1,9 @@
 """The price book: whose price is taken, for which term and region, in which currency, and when there is none."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from service.catalogue.entries import Catalogue
 from service.planning.errors import InvalidRequest, NotFound

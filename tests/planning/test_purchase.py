@@ -1,11 +1,11 @@
 """What a bought node costs and draws, and what tokens cost of it."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from service.catalogue.entries import Catalogue
 from service.formulas import REGISTRY

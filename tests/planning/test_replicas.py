@@ -1,11 +1,11 @@
 """Replicas for a demand: worked by hand, against the estimate and the fleets, and by property."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from service.planning.errors import InvalidRequest, NotFound, Unanswerable
 from service.planning.fleet.requests import Certainty, Percentile, ServiceLevel

@@ -1,10 +1,10 @@
 """What is answered about serving, what is refused, and what every flag and every observation moves."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from service.planning.errors import InvalidRequest, NotFound, Unanswerable
 from service.planning.planner import Planner

@@ -1,13 +1,13 @@
 """What must hold of every estimate, by random questions over the whole catalogue."""
 
-import dataclasses
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.catalogue.loader import load
 from service.planning.errors import InvalidRequest, Unanswerable
@@ -310,8 +310,8 @@ def test_every_figure_is_finite_and_every_range_in_order(
 
 
 def _leaves(value: object) -> list[object]:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        inner = [leaf for each in dataclasses.fields(value) for leaf in _leaves(getattr(value, each.name))]
+    if isinstance(value, Struct):
+        inner = [leaf for name in value.__struct_fields__ for leaf in _leaves(getattr(value, name))]
         return [value, *inner] if isinstance(value, Interval) else inner
     return [value]
 

@@ -1,10 +1,10 @@
 """The terms of a step and of a prompt by hand: a made-up device and calibration whose figures one can check with a pencil."""
 
-from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import fields, replace
 
 from service.catalogue.calibrations import Parameters
 from service.planning.pick import ARRAYS

@@ -1,6 +1,5 @@
 """Sweeps: every point is what the point RPC answers, nothing is dropped silently, and the grid never exists as a whole."""
 
-import dataclasses
 import itertools
 import tracemalloc
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from service.planning.errors import InvalidRequest, NotFound, PlanningError, TooLarge
 from service.planning.planner import Planner
@@ -64,7 +64,7 @@ class Swept:
             if columns is None:
                 continue
             lists = {}
-            for field in dataclasses.fields(columns):
+            for field in structs.fields(columns):
                 column = getattr(columns, field.name)
                 limits = list(Limit)
                 is_limit = field.name == "binding_limit"
@@ -133,7 +133,7 @@ def test_a_decode_point_is_what_estimate_decode_answers(planner: Planner, asked:
         assert answer.num_devices == point["num_devices"]
         assert bool(answer.fits) is point["fits"]
         assert answer.bound.binding_limit is point["binding_limit"]
-        for name in dataclasses.asdict(answer.bound).keys() & point.keys() - {"binding_limit"}:
+        for name in structs.asdict(answer.bound).keys() & point.keys() - {"binding_limit"}:
             assert point[name] == pytest.approx(getattr(answer.bound, name), rel=1e-12), name
     assert {place_of(point) for point in points} | set(map(skipped_place, swept.skipped)) == expected_places(asked)
     assert swept.end.num_points == len(points) + sum(each.num_points for each in swept.skipped)
@@ -231,7 +231,7 @@ def grid_of(**changes: Any) -> RunSweepRequest:
         (1, 2, 3),
         (1024, 4096),
     )
-    return dataclasses.replace(asked, **changes)
+    return structs.replace(asked, **changes)
 
 
 def test_what_cannot_be_is_counted_with_its_reason(planner: Planner) -> None:

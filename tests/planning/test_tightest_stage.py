@@ -1,8 +1,7 @@
 """Figures per device are of one pipeline stage, the same in every answer and in every budget."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from service.planning.planner import Planner
 from service.planning.requests import (

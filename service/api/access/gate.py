@@ -1,8 +1,9 @@
 """The gate that both doors pass before anything is parsed: who is it, may it ask this, is it too much."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.api.access.callers import Caller, Scope
 from service.api.access.keys import KeyFile
@@ -15,8 +16,7 @@ _HOW: Final = "send an API key as 'authorization: Bearer …' or 'x-api-key: …
 _ANONYMOUS_SCOPES: Final[frozenset[Scope]] = frozenset({"read", "plan", "admin"})
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """A request that was let in; ``leave`` when it is answered."""
 
     caller: Caller

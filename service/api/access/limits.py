@@ -3,9 +3,10 @@
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
+
+from msgspec import Struct
 
 from service.api.access.callers import Caller
 from service.api.errors import CallerLimited
@@ -16,8 +17,7 @@ _MAX_CALLERS: Final = 10_000
 _CROWDED_RATIO: Final = 0.5
 
 
-@dataclass(slots=True)
-class _Use:
+class _Use(Struct):
     """What one caller uses. A bucket holds what may come at once after a pause: a second's worth, and at least one."""
 
     in_flight: int = 0

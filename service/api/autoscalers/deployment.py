@@ -1,8 +1,9 @@
 """A scaled deployment: its replicas, their service level, where its demand is read, and how far it may scale."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from service.api.autoscalers.deployment_keys import IN_METADATA, Refusal, unknown
 from service.planning.errors import InvalidRequest, Violation
@@ -20,8 +21,7 @@ _FROM_ENVIRONMENT: Final = "FromEnv"
 _REQUIRED: Final = ("model", "accelerator", "engine")
 
 
-@dataclass(frozen=True, slots=True)
-class DemandSource:
+class DemandSource(Struct, frozen=True):
     """Where the demand is read: figures, or queries to one server."""
 
     requests_per_second: float | None = None
@@ -33,8 +33,7 @@ class DemandSource:
     output_tokens_query: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedSource:
+class ObservedSource(Struct, frozen=True):
     """Where the engine's own metrics are, to hold them against what is predicted."""
 
     labels: tuple[tuple[str, str], ...] = ()
@@ -42,8 +41,7 @@ class ObservedSource:
     metric_prefix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ScaledDeployment:
+class ScaledDeployment(Struct, frozen=True):
     """What is scaled. ``role``: of a ScaledObject, which of the two kinds of replicas it scales."""
 
     spec: ReplicaSpec
@@ -54,8 +52,7 @@ class ScaledDeployment:
     dynamo_port: int | None = None
 
 
-@dataclass
-class _Faults:
+class _Faults(Struct, dict=True):
     """Violations, each under the name by which the asker knows the key."""
 
     spelled: Callable[[str], str]

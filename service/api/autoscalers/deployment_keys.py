@@ -8,9 +8,10 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from service.planning.fleet.requests import Certainty, Percentile
 from service.planning.replicas import MOST_REPLICAS, MOST_REQUESTS_PER_SECOND, MOST_TOKENS
@@ -41,8 +42,7 @@ class Refusal(Exception):
         self.accepted = accepted
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """One word. ``least`` and ``most``: what a number may be; ``is_open``: not ``least`` itself."""
 
     name: str

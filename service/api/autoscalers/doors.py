@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from service.api.autoscalers import dynamo, expander, keda
 from service.api.autoscalers.metrics import AutoscalerMetrics
@@ -16,8 +17,7 @@ from service.settings import PREFIX, Settings
 from service.telemetry import RpcName, Telemetry
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """What the methods of a door are made of."""
 
     settings: Settings
@@ -26,8 +26,7 @@ class Parts:
     scaling: Scaling
 
 
-@dataclass(frozen=True, slots=True)
-class Door:
+class Door(Struct, frozen=True):
     """A door that is open: its server, the port that it shall have (0: any free one), and what chooses another."""
 
     server: AutoscalerServer
@@ -35,8 +34,7 @@ class Door:
     variable: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     """A door that there can be. Its settings begin with its name: ``expander_port``, ``expander_tls_cert_file``."""
 
     name: str

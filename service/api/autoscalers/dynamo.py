@@ -7,11 +7,12 @@ taken where there is one, and the stage Predict is left to them (UNIMPLEMENTED).
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from google.protobuf.message import DecodeError
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.api.autoscalers.compat import dynamo_planner_pb2 as wire
 from service.api.autoscalers.deployment import ScaledDeployment
@@ -42,8 +43,7 @@ Find = Callable[[], ScaledDeployment | None]
 _Targets = Callable[[PoolRole, float, float, ScalingRule], list[wire.ComponentTarget]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Traffic:
+class _Traffic(Struct, frozen=True):
     requests_per_second: float
     input_tokens: float
     output_tokens: float

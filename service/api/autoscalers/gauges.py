@@ -1,17 +1,16 @@
 """The names and texts of the gauges of deployments, and how they are exposed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
+from msgspec import Struct
 from prometheus_client import Metric
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentFigures:
+class DeploymentFigures(Struct, frozen=True):
     """What is known of a deployment of the deployments file. What is None or missing is not shown."""
 
     requests_per_second: float

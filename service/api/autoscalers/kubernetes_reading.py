@@ -4,10 +4,10 @@ Environment and arguments may hold secrets: they are looked through for what a p
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
+from msgspec import Struct
 
 from service.api.autoscalers.compat import kubernetes_pb2 as pb
 from service.api.errors import Unreadable
@@ -26,8 +26,7 @@ _ALWAYS: Final = "Always"
 _M = TypeVar("_M", bound=Message)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPod:
+class ReadPod(Struct, frozen=True):
     """One pod: its kind, by its place in the list of kinds, and its gang."""
 
     kind: int

@@ -10,9 +10,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult
+
+from msgspec import Struct
 
 from service.api.autoscalers.deployment import DemandSource
 from service.api.errors import Unavailable
@@ -33,8 +34,7 @@ MOST_KEPT: Final = 4096
 _QUERIES: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """One look at a deployment. ``pools`` is empty where nothing is asked for and lengths are therefore not known."""
 
     at_seconds: float
@@ -48,8 +48,7 @@ class Reading:
         return next((pool.rate for pool in self.pools if pool.role is role), 1.0)
 
 
-@dataclass
-class _Kept:
+class _Kept(Struct, dict=True):
     outcome: Reading | Exception | None = None
     at_seconds: float = 0.0
     task: asyncio.Task[None] | None = None

@@ -1,10 +1,10 @@
 """One gRPC server for each door of an autoscaler: own port, own TLS, own limits, beside the main door and like it otherwise."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import grpc
+from msgspec import Struct
 
 from service.api.errors import failure_of
 from service.api.grpc_port import Context, GrpcPort, abort, opened
@@ -23,16 +23,14 @@ Answer = Callable[[bytes, Context], Awaitable[bytes]]
 AnswerStream = Callable[[bytes, Context], AsyncIterator[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class UnaryMethod:
+class UnaryMethod(Struct, frozen=True):
     """One method of an autoscaler's contract, with what answers it."""
 
     name: RpcName
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
-class StreamingMethod:
+class StreamingMethod(Struct, frozen=True):
     """One method that is answered in parts. Its name has the type "server_stream"."""
 
     name: RpcName
@@ -42,8 +40,7 @@ class StreamingMethod:
 Method = UnaryMethod | StreamingMethod
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """What a door takes."""
 
     max_request_bytes: int

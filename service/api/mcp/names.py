@@ -8,8 +8,9 @@ Where that would be a guess between different things, the name goes on as it is,
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from service.api.errors import FieldViolation, MalformedRequest, shortened
 from service.catalogue.entries import Accelerator, Catalogue
@@ -32,8 +33,7 @@ _ALIKE_RATIO: Final = 3.0
 _SYSTEMS: Final = frozenset({"dgx", "hgx", "nvl", "rack", "node", "server"})
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
+class Hardware(Struct, frozen=True):
     """An accelerator, and how many where that was said; ``node_type`` where a node was named. ``note`` says how it was read."""
 
     accelerator: str
@@ -42,8 +42,7 @@ class Hardware:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedModel:
+class NamedModel(Struct, frozen=True):
     """A model as requests take it, and what to call it in a sentence."""
 
     spec: dict[str, Any]

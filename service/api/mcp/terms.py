@@ -1,11 +1,11 @@
 """Words of the field that people mix up, for a tool that is asked what one means. No figure of ours stands here."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Term:
+
+class Term(Struct, frozen=True):
     """A word, what it means, and who says so."""
 
     names: tuple[str, ...]

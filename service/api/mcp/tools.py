@@ -1,9 +1,9 @@
 """What all tools share: whom they ask, how they read names, and the arguments that several of them take."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
+from msgspec import Struct
 from pydantic import Field
 
 from service.api.mcp.answers import Answer, Writer
@@ -14,8 +14,7 @@ from service.api.mcp.names import Names
 Tool: TypeAlias = Callable[..., Awaitable[Answer]]
 
 
-@dataclass(frozen=True, slots=True)
-class Desk:
+class Desk(Struct, frozen=True):
     """Where tools ask, read names, and have their answers written."""
 
     ask: Asking

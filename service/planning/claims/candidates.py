@@ -7,8 +7,10 @@ likelier it is that the figure is what the claim is about. Weights only order ca
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.catalogue.entries import Accelerator, Basis, Catalogue, ConflictStatus, Figure, Sparsity, Status
 from service.planning.claims.claim import Claim, Kind
@@ -61,8 +63,7 @@ _LEAST_RACK = 32
 _GIGA = {"GB": 2.0**30, "GiB": 1e9}
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A figure on one basis: ``figure.value`` of one device, ``value`` of ``num_devices`` together and in all directions."""
 
     accelerator: Accelerator

@@ -1,7 +1,8 @@
 """The nouns between reading a claim and judging it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from service.planning.claims.requests import Quantity
 
@@ -16,16 +17,14 @@ class Kind(StrEnum):
     EXPOSURE_FIELD = "exposure field"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Name:
+class Name(Struct, frozen=True, order=True):
     """An entry of the catalogue."""
 
     kind: Kind
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(Struct, frozen=True):
     """Where a text names something: its span, and all that the words can mean. No names: the words look like a product's."""
 
     start: int
@@ -34,8 +33,7 @@ class Mention:
     names: tuple[Name, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """One way to read a printed number: its value in base units, and how far rounding may have moved it."""
 
     value: float
@@ -43,8 +41,7 @@ class Value:
     remark: str = ""  # what was assumed, where this is not the plain way to read it
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """A printed figure: every way to read it, the plain one first. ``is_lower_bound``: "more than", "over"."""
 
     start: int
@@ -56,8 +53,7 @@ class Amount:
     is_lower_bound: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """A claim as it was read.
 
     ``per_device`` is what words like "per GPU" say; ``num_devices`` is a number of devices that is named.

@@ -1,8 +1,9 @@
 """The verdict on a claim about an accelerator's or a system's figure."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.catalogue.entries import Accelerator, ConflictStatus, Figure, Sparsity
 from service.planning.claims.candidates import Candidate, Difference, candidates, leads, subjects

@@ -1,7 +1,8 @@
 """The verdict on figures that stand in the catalogue as they are: of node types, dies and the exposure field."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.catalogue.entries import Basis, Catalogue, Conflict, ConflictStatus, Figure
 from service.planning.claims.candidates import gpus_per_superchip, subjects
@@ -22,8 +23,7 @@ _LMC = (
 _NODE_NAME_SOURCE = "spectrum_2020"
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A figure with what it is of. ``value`` and ``unit`` are as claims count; ``sources`` are ids."""
 
     name: str

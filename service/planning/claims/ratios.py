@@ -1,8 +1,10 @@
 """The verdict on one accelerator's figure as a multiple of another's: "120x", "45 % more bandwidth than"."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.catalogue.entries import Accelerator, Figure, Sparsity
 from service.planning.claims.candidates import leads, subjects
@@ -18,8 +20,7 @@ _SIXTEEN_BITS: Final = ("bf16", "fp16")
 _NARROWEST_FIRST: Final = ("fp4", "fp6", "fp8", "bf16", "fp16", "fp32")
 
 
-@dataclass(frozen=True, slots=True)
-class _Ratio:
+class _Ratio(Struct, frozen=True):
     value: float
     description: str
     quantity: Quantity

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.planning.claims import words
 from service.planning.claims.amounts import amounts
@@ -42,8 +44,7 @@ _BY_UNIT: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Sentence:
+class _Sentence(Struct, frozen=True):
     """A sentence with what it names and the figures in it; positions count from the start of the text."""
 
     text: str

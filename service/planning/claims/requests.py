@@ -1,7 +1,8 @@
 """What can be asked of claims. Field for field the request messages of protos/tonnage/v1/claim_service.proto."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Quantity(StrEnum):
@@ -29,8 +30,7 @@ class Quantity(StrEnum):
     MADE_IN = "MADE_IN"
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimFields:
+class ClaimFields(Struct, frozen=True):
     """A claim by its fields; what is empty or None is not said."""
 
     subject: str
@@ -44,8 +44,7 @@ class ClaimFields:
     direction: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditClaimRequest:
+class AuditClaimRequest(Struct, frozen=True):
     """Claims to audit."""
 
     text: str = ""

@@ -1,7 +1,8 @@
 """What is answered about claims. Field for field the response messages of protos/tonnage/v1/claim_service.proto."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from service.planning.claims.requests import Quantity
 from service.planning.listing import Source
@@ -17,8 +18,7 @@ class Verdict(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimReading:
+class ClaimReading(Struct, frozen=True):
     """How a claim was read."""
 
     subject: str
@@ -34,8 +34,7 @@ class ClaimReading:
     direction: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimMatch:
+class ClaimMatch(Struct, frozen=True):
     """A figure of the catalogue that a claim equals."""
 
     name: str
@@ -55,8 +54,7 @@ class ClaimMatch:
     sources: tuple[Source, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LikeForLike:
+class LikeForLike(Struct, frozen=True):
     """The figure to compare with."""
 
     value: float
@@ -67,8 +65,7 @@ class LikeForLike:
     sources: tuple[Source, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AuditedClaim:
+class AuditedClaim(Struct, frozen=True):
     """A claim with its verdict."""
 
     text: str
@@ -82,8 +79,7 @@ class AuditedClaim:
     sources: tuple[Source, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AuditClaimResponse:
+class AuditClaimResponse(Struct, frozen=True):
     """The claims, audited."""
 
     claims: tuple[AuditedClaim, ...]

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.catalogue import lookup
 from service.catalogue.entries import Catalogue
@@ -21,8 +22,7 @@ from service.planning.resolve import Resolver
 MAX_GROUPS: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceGroup:
+class DeviceGroup(Struct, frozen=True):
     """Nodes with whole devices of one accelerator under one name, and the accelerator."""
 
     device: Device
@@ -52,8 +52,7 @@ class DeviceGroup:
         return max(domains.values(), default=0)
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceGroups:
+class DeviceGroups(Struct, frozen=True):
     """The groups, those with most devices first, and what is to be said about the other nodes."""
 
     groups: tuple[DeviceGroup, ...]

@@ -1,7 +1,8 @@
 """A replica laid out over nodes of one accelerator: the smallest legal shape that fits, cut into equal pods."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.planning import defaults
 from service.planning.cluster_fit.device_groups import DeviceGroup
@@ -13,8 +14,7 @@ from service.planning.shape_search import ShapeSearch, describe
 _MOST_PER_NODE: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """A replica: its shape and the pods that it is cut into. ``fills_nodes``: an empty node has no device left over."""
 
     parallelism: Parallelism
@@ -31,8 +31,7 @@ class Layout:
         return self.num_pods * self.devices_per_pod
 
 
-@dataclass(frozen=True, slots=True)
-class NoLayout:
+class NoLayout(Struct, frozen=True):
     """Why no replica can be laid out."""
 
     reason: str

@@ -1,8 +1,10 @@
 """What a pod of a replica asks for, and which other pods lie where once those that wait have found a place."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.placement.arrivals import background_and_jobs
 from service.placement.cluster import CPU, MEMORY, Node, Pod, Toleration
@@ -23,8 +25,7 @@ _MIB: Final = 2**20
 NAME_LABEL: Final = "app.kubernetes.io/name"
 
 
-@dataclass(frozen=True, slots=True)
-class HostAmounts:
+class HostAmounts(Struct, frozen=True):
     """What a pod asks of its host for each device."""
 
     millicores_per_device: int

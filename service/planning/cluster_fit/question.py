@@ -1,10 +1,11 @@
 """Where do replicas of a model fit a cluster as it stands, how many, on which nodes, and what would make room for more?"""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.placement.affinity import Mask
 from service.placement.cluster import Pod
@@ -40,8 +41,7 @@ _NOT_READ: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
+class _Chosen(Struct, frozen=True):
     """A group's layout with room for it; or why there is none."""
 
     group: DeviceGroup

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from service.placement.affinity import Mask
 from service.placement.cluster import CPU, MEMORY, PODS, Node, Pod, is_device
@@ -38,8 +38,7 @@ _REMEDIES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """A cluster once the replicas that fit are placed."""
 
     nodes: Sequence[Node]

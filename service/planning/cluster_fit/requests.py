@@ -4,14 +4,14 @@ As in ``service.planning.requests``: ``None`` and empty texts mean "not given", 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from service.planning.placement.requests import Cluster, PodToleration
 from service.planning.requests import AcceleratorSpec, EngineSpec, ModelSpec, Parallelism, Precision
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestScaling:
+class ManifestScaling(Struct, frozen=True):
     """What KEDA's trigger says to the external scaler."""
 
     input_tokens: float
@@ -26,8 +26,7 @@ class ManifestScaling:
     max_replicas: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestOptions:
+class ManifestOptions(Struct, frozen=True):
     """Which manifests are rendered, and what stands in them."""
 
     kinds: tuple[str, ...] = ()
@@ -41,8 +40,7 @@ class ManifestOptions:
     scaling: ManifestScaling | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FitClusterRequest:
+class FitClusterRequest(Struct, frozen=True):
     """A cluster as it stands, and a model whose replicas are to find a place in it."""
 
     cluster: Cluster

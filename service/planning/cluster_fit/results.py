@@ -1,15 +1,15 @@
 """What is answered. Field for field the response messages of cluster_fit.proto."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from service.placement.making_room import Move
 from service.placement.replica_fit import PlacedReplica
 from service.planning.requests import Parallelism
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterObstacle:
+class ClusterObstacle(Struct, frozen=True):
     """What keeps one more pod of a replica from some nodes of one group."""
 
     node_group: str
@@ -26,8 +26,7 @@ class ClusterRemedyKind(StrEnum):
     ADD_NODES = "ADD_NODES"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterRemedy:
+class ClusterRemedy(Struct, frozen=True):
     """A change after which more replicas fit."""
 
     kind: ClusterRemedyKind
@@ -40,8 +39,7 @@ class ClusterRemedy:
     node_group: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterFitOption:
+class ClusterFitOption(Struct, frozen=True):
     """What the nodes of one accelerator offer."""
 
     accelerator: str
@@ -64,8 +62,7 @@ class ClusterFitOption:
     remedies: tuple[ClusterRemedy, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """One object for ``kubectl apply``."""
 
     kind: str
@@ -74,8 +71,7 @@ class Manifest:
     yaml: str
 
 
-@dataclass(frozen=True, slots=True)
-class FitClusterResponse:
+class FitClusterResponse(Struct, frozen=True):
     """Where replicas fit, for each accelerator of the cluster, that with the best answer first."""
 
     options: tuple[ClusterFitOption, ...]

@@ -1,8 +1,9 @@
 """The options of a fleet: hardware, engine and every legal shape of a replica within one node."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.architectures import Architecture
 from service.architectures.architecture import QuantizedCut
@@ -21,8 +22,7 @@ _DEFAULT_DEVICES_PER_NODE: Final = 8
 _DEFAULT_ENGINE: Final = EngineSpec("vllm")
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
+class Hardware(Struct, frozen=True):
     """What is rented or bought: whole nodes, or devices where ``node_type`` is empty."""
 
     node_type: str
@@ -40,8 +40,7 @@ class Hardware:
         return self.node_type or self.accelerator
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """One option."""
 
     hardware: Hardware

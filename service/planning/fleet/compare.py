@@ -1,7 +1,8 @@
 """Accelerators side by side under one workload: peaks, bounds, estimates, cost and energy, each beside the first."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.catalogue.lookup import UnknownName
 from service.catalogue.lookup import accelerator as find_accelerator
@@ -34,8 +35,7 @@ from service.planning.serving.results import EstimateServingResponse
 _DEFAULT_ENGINE: Final = EngineSpec("vllm")
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounds:
+class _Bounds(Struct, frozen=True):
     step_seconds: float
     decode_rate: float  # per device
     prefill_seconds: float

@@ -1,6 +1,6 @@
 """What a unit of hardware costs and draws: its purchase, the caller's price or the catalogue's, and its power."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from service.catalogue.entries import Catalogue
 from service.catalogue.lookup import UnknownName
@@ -23,8 +23,7 @@ from service.planning.token_costs import TokenRates, token_costs
 DEFAULT_CURRENCY = "USD"
 
 
-@dataclass(frozen=True, slots=True)
-class UnitCost:
+class UnitCost(Struct, frozen=True):
     """A node, or a device where devices are paid for, per hour."""
 
     per_hour: float
@@ -34,16 +33,14 @@ class UnitCost:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UnitPower:
+class UnitPower(Struct, frozen=True):
     """Watts of the same unit: at most, and of the building on average."""
 
     watts: float
     facility_watts: float
 
 
-@dataclass
-class Costing:
+class Costing(Struct, dict=True):
     """Costs and power of one request's hardware; what is looked up once is kept for the request."""
 
     catalogue: Catalogue

@@ -4,11 +4,11 @@ Both the arrival rate and every time grow with the number of requests that decod
 requests per second a replica carries within a service level. The physics are those of ``serving.load.arrivals``.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from service.catalogue.calibrations import Parameters, Spreads
 from service.planning.fleet.demand import MID, Kind, Mix
@@ -38,8 +38,7 @@ _MARGIN: Final = 1.03
 Array = Any  # numpy.ndarray of float64
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
+class Points(Struct, frozen=True):
     """The curve at some numbers of decoding requests; every field an array."""
 
     decoding: Array
@@ -50,8 +49,7 @@ class Points:
     load: Array  # rate over the most that can be finished
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(Struct, frozen=True, dict=True):
     """One replica under one mix. ``certainty``: what times are multiplied by to be sure, first token and between tokens."""
 
     work: ServingWork

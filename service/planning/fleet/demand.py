@@ -1,9 +1,11 @@
 """What is asked of a fleet: kinds of requests, how many of each come, and what each is to see."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.planning.errors import InvalidRequest, Violation
 from service.planning.fleet.requests import Demand, FleetWorkload, Percentile, PlanFleetRequest, ServiceLevel
@@ -13,8 +15,7 @@ DEFAULT_CONFIDENCE: Final = 0.8
 LOW, MID, HIGH = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """Requests of one kind. ``rates``: requests per second at the low end, in the middle and at the high end."""
 
     name: str
@@ -30,8 +31,7 @@ class Kind:
         return str(self.level.percentile or Percentile.P90).lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Mix:
+class Mix(Struct, frozen=True):
     """Kinds that share their replicas, in proportion to the middles of their demands."""
 
     kinds: tuple[Kind, ...]

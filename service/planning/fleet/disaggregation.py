@@ -6,10 +6,11 @@ them by a small search.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.formulas.serving import queue_seconds
 from service.planning.fleet.curve import Array, Curve
@@ -28,8 +29,7 @@ _BUSY: Final = np.linspace(0.005, 0.9, 180)
 _PARTS: Final = (0.05, 0.1, 0.2, 0.3, 0.45, 0.6)
 
 
-@dataclass(frozen=True, slots=True)
-class _Prompts:
+class _Prompts(Struct, frozen=True):
     rate: float
     ttft_seconds: float
     limit: FleetLimit

@@ -3,7 +3,7 @@
 Each step is applied once more, with what the plan itself computed from, so that it shows what was done and not a retelling.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from service.formulas.cost import tokens_per_joule
 from service.formulas.fleet import (
@@ -30,8 +30,7 @@ from service.planning.serving.step import prefill
 _CALLER = "caller"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What a plan was sized for."""
 
     mix: Mix

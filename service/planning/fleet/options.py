@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from service.planning.errors import InvalidRequest, OutOfTime, TooLarge, Unanswerable
 from service.planning.fleet.candidates import Hardware, engines, hardware, refuse_too_many, shapes
@@ -24,8 +25,7 @@ from service.planning.streams import NEVER, Stop
 TIME_BUDGET_SECONDS: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """A way to carry the demand on one kind of hardware."""
 
     hardware: Hardware
@@ -35,8 +35,7 @@ class Option:
     is_familiar: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NearMiss:
+class NearMiss(Struct, frozen=True):
     """An option that misses the service level even when all but idle."""
 
     hardware: Hardware
@@ -47,8 +46,7 @@ class NearMiss:
     miss: Miss
 
 
-@dataclass(frozen=True, slots=True)
-class _Trial:
+class _Trial(Struct, frozen=True):
     """What one shape comes to on one accelerator under one engine, whatever the node around it."""
 
     deployed: Deployment | None
@@ -59,8 +57,7 @@ class _Trial:
     split: tuple[Way, ...] | Miss | None = None
 
 
-@dataclass
-class Options:
+class Options(Struct, dict=True):
     """All options of a request, tried in order."""
 
     serving: ServingEstimator

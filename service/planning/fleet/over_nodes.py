@@ -4,9 +4,10 @@ Such a replica is named and not planned: what stages and collectives over a netw
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import ceil
 from typing import Final
+
+from msgspec import Struct
 
 from service.planning.errors import InvalidRequest, Unanswerable
 from service.planning.fleet.candidates import Hardware
@@ -19,8 +20,7 @@ from service.planning.shape_search import describe
 _MOST_NODES: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
+class Misfit(Struct, frozen=True):
     """A model on hardware whose nodes do not hold it.
 
     ``nearest``: the shape within a node that comes closest. ``devices_in_domain``: devices that the fastest link joins, in
@@ -50,8 +50,7 @@ class Misfit:
         return max(2, ceil(self.weight_bytes / per_node)) if per_node else _MOST_NODES + 1
 
 
-@dataclass(frozen=True, slots=True)
-class WiderReplica:
+class WiderReplica(Struct, frozen=True):
     """A replica over several nodes that holds weights and at least one request."""
 
     shape: Parallelism

@@ -1,8 +1,10 @@
 """How much hardware carries a demand? Every option tried, sized, ranked, and excused where it is rejected."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.planning.fleet.costing import Costing
 from service.planning.fleet.curve import Curve
@@ -39,8 +41,7 @@ _ROOM: Final = 1.1
 _RANKED_BY: Final = {Ranking.COST: "cost", Ranking.POWER: "W of the building", Ranking.DEVICES: "devices"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
+class _Search(Struct, frozen=True):
     """One request on its way to an answer."""
 
     request: PlanFleetRequest

@@ -6,10 +6,10 @@ A way says what one replica of each of its pools carries; ``replicas`` are then 
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from service.planning.fleet.candidates import Hardware
 from service.planning.fleet.curve import Curve
@@ -30,8 +30,7 @@ def replicas_for(requests_per_second: float, each_per_second: float) -> int:
     return math.ceil(requests_per_second / each_per_second - _EXACT)
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Struct, frozen=True):
     """Replicas of one shape for one mix. ``rate``: requests per second that one of them carries at most."""
 
     role: PoolRole
@@ -48,8 +47,7 @@ class Pool:
         return max(1, replicas_for(self.mix.rates[at] * (1 + headroom), self.rate))
 
 
-@dataclass(frozen=True, slots=True)
-class Units:
+class Units(Struct, frozen=True):
     """Replicas of each pool, and nodes, devices and units that are paid for."""
 
     replicas: tuple[int, ...]
@@ -58,8 +56,7 @@ class Units:
     units: int
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """Pools that carry everything between them."""
 
     pools: tuple[Pool, ...]

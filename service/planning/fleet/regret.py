@@ -4,7 +4,8 @@ A fleet that is too small serves what it can; the rest costs ``unserved`` times 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.planning.fleet.demand import HIGH, LOW, MID
 from service.planning.fleet.ranking import worth
@@ -14,8 +15,7 @@ from service.planning.fleet.sized import Sized
 _DEMANDS = (LOW, MID, HIGH)
 
 
-@dataclass(frozen=True, slots=True)
-class Regret:
+class Regret(Struct, frozen=True):
     """A fleet and its regret, in the unit of the ranking."""
 
     fleet: Sized

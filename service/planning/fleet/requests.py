@@ -1,7 +1,8 @@
 """What can be asked about fleets. Field for field the messages of protos/tonnage/v1/fleet_service.proto."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from service.planning.money import CostSplit, PriceList, PriceTerm
 from service.planning.purchase import Power, PurchaseModel
@@ -23,8 +24,7 @@ class Certainty(StrEnum):
     CAUTIOUS = "CAUTIOUS"
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(Struct, frozen=True):
     """Requests per second over the whole fleet: a figure, or a range around it that holds with ``confidence``."""
 
     mid: float
@@ -33,8 +33,7 @@ class Demand:
     confidence: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceLevel:
+class ServiceLevel(Struct, frozen=True):
     """What requests are to see, at the percentile. At least one time is given."""
 
     ttft_seconds: float | None = None
@@ -43,8 +42,7 @@ class ServiceLevel:
     percentile: Percentile | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FleetWorkload:
+class FleetWorkload(Struct, frozen=True):
     """Requests of one kind."""
 
     input_tokens: int
@@ -55,8 +53,7 @@ class FleetWorkload:
     service_level: ServiceLevel | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlanFleetRequest:
+class PlanFleetRequest(Struct, frozen=True):
     """Which fleets to look for."""
 
     model: ModelSpec
@@ -86,8 +83,7 @@ class PlanFleetRequest:
     explain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CompareAcceleratorsRequest:
+class CompareAcceleratorsRequest(Struct, frozen=True):
     """Accelerators to hold side by side."""
 
     model: ModelSpec

@@ -1,7 +1,8 @@
 """What is answered about fleets. Field for field the messages of protos/tonnage/v1/fleet_service.proto."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from service.planning.fleet.requests import ServiceLevel
 from service.planning.money import Price, UnreadPrice
@@ -48,8 +49,7 @@ class Ranking(StrEnum):
     DEVICES = "DEVICES"
 
 
-@dataclass(frozen=True, slots=True)
-class FleetPool:
+class FleetPool(Struct, frozen=True):
     """Replicas that are alike and do the same; times are those at the percentile, under the demand."""
 
     role: PoolRole
@@ -66,8 +66,7 @@ class FleetPool:
     end_to_end_seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class FleetCost:
+class FleetCost(Struct, frozen=True):
     """What a fleet costs, all in ``currency``, and the price that it comes from."""
 
     cost_per_hour: float
@@ -82,8 +81,7 @@ class FleetCost:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FleetPlan:
+class FleetPlan(Struct, frozen=True):
     """One fleet."""
 
     rank: int
@@ -110,8 +108,7 @@ class FleetPlan:
     is_familiar: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LeastRegret:
+class LeastRegret(Struct, frozen=True):
     """The fleet to choose where the demand is a range."""
 
     plan: FleetPlan
@@ -122,8 +119,7 @@ class LeastRegret:
     weights: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FleetExcuse:
+class FleetExcuse(Struct, frozen=True):
     """Why an option is not among the plans."""
 
     node_type: str
@@ -140,8 +136,7 @@ class FleetExcuse:
     fitting_num_nodes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Infeasible:
+class Infeasible(Struct, frozen=True):
     """A service level that nothing allowed meets, and the nearest that something does."""
 
     reason: str
@@ -150,8 +145,7 @@ class Infeasible:
     nearest_service_level: ServiceLevel | None
 
 
-@dataclass(frozen=True, slots=True)
-class FrontPoint:
+class FrontPoint(Struct, frozen=True):
     """A point of a front."""
 
     node_type: str
@@ -165,8 +159,7 @@ class FrontPoint:
     ttft_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class PlanFleetResponse:
+class PlanFleetResponse(Struct, frozen=True):
     """Fleets, fronts and excuses."""
 
     plans: tuple[FleetPlan, ...]
@@ -183,8 +176,7 @@ class PlanFleetResponse:
     explanation: Explanation | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DensePeak:
+class DensePeak(Struct, frozen=True):
     """A dense peak of one number format."""
 
     precision: str
@@ -192,8 +184,7 @@ class DensePeak:
     ridge_point_flops_per_byte: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedAccelerator:
+class ComparedAccelerator(Struct, frozen=True):
     """One accelerator under the workload; ``None`` is what is not known."""
 
     accelerator: str
@@ -221,8 +212,7 @@ class ComparedAccelerator:
     explanation: Explanation | None
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationStep:
+class GenerationStep(Struct, frozen=True):
     """How one accelerator stands beside the first."""
 
     from_accelerator: str
@@ -240,8 +230,7 @@ class GenerationStep:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CompareAcceleratorsResponse:
+class CompareAcceleratorsResponse(Struct, frozen=True):
     """Side by side."""
 
     accelerators: tuple[ComparedAccelerator, ...]

@@ -1,6 +1,6 @@
 """An option as a fleet: whole replicas, nodes and devices for one of the three demands, and what they cost and draw."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from service.formulas.cost import tokens_per_joule
 from service.planning.fleet.costing import Costing
@@ -14,8 +14,7 @@ from service.planning.serving.results import EstimateBasis
 from service.planning.token_costs import TokenRates
 
 
-@dataclass(frozen=True, slots=True)
-class Sized:
+class Sized(Struct, frozen=True):
     """An option in whole replicas. ``per_hour`` and ``facility_watts`` are None where they are not known."""
 
     option: Option

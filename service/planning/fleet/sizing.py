@@ -1,9 +1,9 @@
 """How many requests per second one replica carries within a service level, or by how much it misses it when all but idle."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from service.planning.fleet.curve import Array, Curve, Points
 from service.planning.fleet.results import FleetLimit
@@ -14,8 +14,7 @@ _FINE: Final = 48
 _FULLEST: Final = 0.9
 
 
-@dataclass(frozen=True, slots=True)
-class Capability:
+class Capability(Struct, frozen=True):
     """A replica at the most that it carries. ``points``: the curve up to there, for fronts and for times at less."""
 
     curve: Curve
@@ -24,8 +23,7 @@ class Capability:
     limit: FleetLimit
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(Struct, frozen=True):
     """A replica that misses the service level even when it is all but idle, by ``ratio`` in the time that misses it most."""
 
     curve: Curve
@@ -84,8 +82,7 @@ def _limit_after(curve: Curve, points: Points, best: int) -> FleetLimit:
     return max(missed, key=lambda each: missed[each]) if missed else _capacity_limit(curve)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """Times at the percentile under a load; of several kinds those of the one that sees the most."""
 
     decoding: float

@@ -1,15 +1,15 @@
 """What a million output tokens cost and take in energy on one accelerator: at the bound, and by the estimate."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.formulas.cost import cost_per_million_tokens, energy_joules_per_token
 from service.planning.explain import Apply
 from service.planning.serving.results import Interval
 
 
-@dataclass(frozen=True, slots=True)
-class TokenPrices:
+class TokenPrices(Struct, frozen=True):
     """Of a million output tokens that bear everything; ``None`` where the rate, the price or the power is not known.
 
     At the bound nothing is cheaper; an estimate is a range, whose p10 is of the rate's p90.

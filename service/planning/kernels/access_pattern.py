@@ -1,8 +1,9 @@
 """Which byte address each lane of a warp touches: from a pattern or from addresses, checked as the hardware would."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.formulas.memory_access import LINE_BYTES
 from service.planning.errors import InvalidRequest, Violation
@@ -15,8 +16,7 @@ _LARGEST_ADDRESS: Final = 2**52
 _PATTERN_FIELDS: Final = ("stride_elements", "offset_elements", "base_alignment_bytes", "structure")
 
 
-@dataclass(frozen=True, slots=True)
-class AccessPattern:
+class AccessPattern(Struct, frozen=True):
     """What each active lane touches: ``first_byte`` + lane × ``distance`` from the array's start, or ``addresses``."""
 
     element_bytes: int

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.formulas.fusion import (
     fused_attention_flops,
@@ -28,8 +29,7 @@ from service.planning.kernels.results import FusedKernel, KernelLimit
 _MOST_ROWS: Final = 2**40
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """What the times are held against."""
 
     peak_flops_per_second: float
@@ -38,8 +38,7 @@ class Machine:
     apply: Apply
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """What one kernel reads, writes and computes, in elements; ``fixed`` of them do not grow with the rows."""
 
     operators: tuple[str, ...]

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from service.planning.kernels.operator_graph import Kind, Node
 from service.planning.kernels.results import FusionPlace
 
 
-@dataclass(slots=True)
-class Grouping:
+class Grouping(Struct):
     """Operators by kernel, while it is being decided. ``group_of[i]`` is the index of one operator of i's kernel."""
 
     nodes: Sequence[Node]

@@ -1,7 +1,8 @@
 """The answer to ComputeOccupancy: one kernel by its figures, or each of those that a compiler listed."""
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.catalogue.compute_capabilities import ComputeCapability
 from service.catalogue.entries import Catalogue, Figure
@@ -279,7 +280,7 @@ def _assumptions(request: ComputeOccupancyRequest, kernels: tuple[KernelOccupanc
 
 def _figures(catalogue: Catalogue, limits: ComputeCapability) -> list[UsedFigure]:
     """The limits that occupancy rests on, named with the capability."""
-    named = {name: getattr(limits, name) for name in limits.__slots__}
+    named = {name: getattr(limits, name) for name in limits.__struct_fields__}
     return [
         UsedFigure(
             f"{limits.name}.{name}",

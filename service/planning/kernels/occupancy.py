@@ -1,8 +1,9 @@
 """How many blocks and warps of a kernel does an SM hold, what limits them, and can the kernel be launched at all?"""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.catalogue.compute_capabilities import ComputeCapability
 from service.formulas import occupancy as formulas
@@ -14,8 +15,7 @@ MAX_SHARED_MEMORY_BYTES: Final = 1_000_000_000
 MAX_REGISTERS: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """What a kernel takes; memory in bytes. ``barriers`` is None where they are not counted."""
 
     threads: int
@@ -24,8 +24,7 @@ class Launch:
     barriers: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Residence:
+class Residence(Struct, frozen=True):
     """What an SM holds of a kernel, term by term."""
 
     warps_per_block: int

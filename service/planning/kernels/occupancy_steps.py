@@ -1,8 +1,9 @@
 """What would raise occupancy: the next register count, the next shared-memory size, other block sizes."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from service.catalogue.compute_capabilities import ComputeCapability
 from service.formulas.occupancy import WARP_THREADS

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from service.planning.errors import InvalidRequest, Violation
 from service.planning.kernels.requests import (
@@ -37,8 +38,7 @@ class Kind(StrEnum):
     ATTENTION = "attention"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """One operator. ``work`` is the shape it goes over, ``axis`` the one it needs whole rows of.
 
     ``operand_elements`` come from memory and no operator made them; ``fixed_elements`` of them stay as they are when the

@@ -3,13 +3,12 @@
 As in ``service.planning.requests``: ``None`` means "not given", and planning states the default that it takes.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from service.planning.requests import AcceleratorSpec, EstimateDecodeRequest
 
 
-@dataclass(frozen=True, slots=True)
-class ComputeOccupancyRequest:
+class ComputeOccupancyRequest(Struct, frozen=True):
     """A kernel, or all those that a compiler listed, and how it is launched."""
 
     threads_per_block: int
@@ -24,16 +23,14 @@ class ComputeOccupancyRequest:
     explain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StructureLayout:
+class StructureLayout(Struct, frozen=True):
     """Where a field lies in an array of structures."""
 
     struct_bytes: int
     field_offset_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AnalyzeMemoryAccessRequest:
+class AnalyzeMemoryAccessRequest(Struct, frozen=True):
     """One load or store of one warp."""
 
     element_bytes: int | None = None
@@ -46,8 +43,7 @@ class AnalyzeMemoryAccessRequest:
     explain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Gemm:
+class Gemm(Struct, frozen=True):
     """A batch of matrix products."""
 
     m: int
@@ -56,8 +52,7 @@ class Gemm:
     num_matrices: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Elementwise:
+class Elementwise(Struct, frozen=True):
     """Element by element."""
 
     shape: tuple[int, ...] = ()
@@ -65,16 +60,14 @@ class Elementwise:
     flops_per_element: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
+class Reduction(Struct, frozen=True):
     """A reduction over one axis, which stays with length 1."""
 
     shape: tuple[int, ...] = ()
     axis: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Normalization:
+class Normalization(Struct, frozen=True):
     """A normalisation over one axis."""
 
     shape: tuple[int, ...] = ()
@@ -82,16 +75,14 @@ class Normalization:
     extra_operand_elements: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Softmax:
+class Softmax(Struct, frozen=True):
     """A softmax over one axis."""
 
     shape: tuple[int, ...] = ()
     axis: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(Struct, frozen=True):
     """Scaled dot-product attention."""
 
     num_query_heads: int
@@ -104,8 +95,7 @@ class Attention:
     is_composed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(Struct, frozen=True):
     """One operator of the graph: exactly one of its kinds."""
 
     name: str = ""
@@ -119,8 +109,7 @@ class Operator:
     attention: Attention | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AnalyzeFusionRequest:
+class AnalyzeFusionRequest(Struct, frozen=True):
     """A chain or small graph of operators on one accelerator."""
 
     accelerator: AcceleratorSpec
@@ -130,8 +119,7 @@ class AnalyzeFusionRequest:
     explain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OwnPoint:
+class OwnPoint(Struct, frozen=True):
     """One point that the caller measured or computed."""
 
     arithmetic_intensity_flops_per_byte: float
@@ -139,16 +127,14 @@ class OwnPoint:
     attained_flops_per_second: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OwnPoints:
+class OwnPoints(Struct, frozen=True):
     """What the caller measured or computed, to be drawn."""
 
     accelerator: AcceleratorSpec
     points: tuple[OwnPoint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DrawRooflineRequest:
+class DrawRooflineRequest(Struct, frozen=True):
     """What to draw: exactly one of ``decode``, ``fusion`` and ``own``."""
 
     decode: EstimateDecodeRequest | None = None

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 _COMPILING: Final = re.compile(r"Compiling entry function '([^']*)' for '(sm_\d+[af]?)'")
 _PROPERTIES: Final = re.compile(r"Function properties for (\S.*)")
@@ -16,8 +18,7 @@ _SHARED: Final = re.compile(r"(\d+)(?:\+(\d+))? bytes smem\b")
 _MAX_DIGITS: Final = 9
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceUsage:
+class ResourceUsage(Struct, frozen=True):
     """What a compiler says of one kernel; ``architecture`` is "sm_90", or empty where no line names it."""
 
     name: str

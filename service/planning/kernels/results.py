@@ -1,7 +1,8 @@
 """What is answered about kernels. Field for field the messages of kernel_service.proto, fusion.proto and roofline.proto."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from service.planning.results import Explanation, UsedFigure
 
@@ -16,8 +17,7 @@ class LimitingFactor(StrEnum):
     BARRIERS = "BARRIERS"
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchObstacle:
+class LaunchObstacle(Struct, frozen=True):
     """One reason why a kernel cannot be launched at all."""
 
     field: str
@@ -26,8 +26,7 @@ class LaunchObstacle:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class OccupancyStep:
+class OccupancyStep(Struct, frozen=True):
     """A change that raises occupancy; what stays is ``None``."""
 
     threads_per_block: int | None
@@ -39,8 +38,7 @@ class OccupancyStep:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterOccupancy:
+class ClusterOccupancy(Struct, frozen=True):
     """How many thread-block clusters can be active at once."""
 
     blocks_per_cluster: int
@@ -48,8 +46,7 @@ class ClusterOccupancy:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class KernelOccupancy:
+class KernelOccupancy(Struct, frozen=True):
     """The occupancy of one kernel, with every term."""
 
     name: str
@@ -78,8 +75,7 @@ class KernelOccupancy:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ComputeOccupancyResponse:
+class ComputeOccupancyResponse(Struct, frozen=True):
     """The occupancy of the kernel, and of each where there are several."""
 
     active_blocks_per_sm: int
@@ -94,8 +90,7 @@ class ComputeOccupancyResponse:
     explanation: Explanation | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LaneGroup:
+class LaneGroup(Struct, frozen=True):
     """Lanes that the hardware serves together."""
 
     first_lane: int
@@ -104,8 +99,7 @@ class LaneGroup:
     lines: int
 
 
-@dataclass(frozen=True, slots=True)
-class AnalyzeMemoryAccessResponse:
+class AnalyzeMemoryAccessResponse(Struct, frozen=True):
     """What one request of a warp moves."""
 
     sectors_per_request: int
@@ -142,8 +136,7 @@ class FusionPlace(StrEnum):
     GEMM_HOST = "GEMM_HOST"
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorAnalysis:
+class OperatorAnalysis(Struct, frozen=True):
     """One operator by itself."""
 
     name: str
@@ -162,8 +155,7 @@ class OperatorAnalysis:
     weight_seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class FusedKernel:
+class FusedKernel(Struct, frozen=True):
     """One kernel of a form."""
 
     operators: tuple[str, ...]
@@ -184,8 +176,7 @@ class Form(StrEnum):
     EPILOGUE_FUSED = "EPILOGUE_FUSED"
 
 
-@dataclass(frozen=True, slots=True)
-class FusionForm:
+class FusionForm(Struct, frozen=True):
     """The whole graph in one form."""
 
     form: Form
@@ -205,16 +196,14 @@ class FusionForm:
     kernels_dominate_from_rows: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class SourcedNote:
+class SourcedNote(Struct, frozen=True):
     """Something to know, and where it is said."""
 
     text: str
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class AnalyzeFusionResponse:
+class AnalyzeFusionResponse(Struct, frozen=True):
     """The operators, and the graph in each form."""
 
     operators: tuple[OperatorAnalysis, ...]
@@ -229,8 +218,7 @@ class AnalyzeFusionResponse:
     explanation: Explanation | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Roof:
+class Roof(Struct, frozen=True):
     """The roof of one number format."""
 
     precision: str
@@ -240,8 +228,7 @@ class Roof:
     ridge_point_flops_per_byte: float
 
 
-@dataclass(frozen=True, slots=True)
-class RooflinePoint:
+class RooflinePoint(Struct, frozen=True):
     """A point under a roof, per device."""
 
     label: str
@@ -252,8 +239,7 @@ class RooflinePoint:
     precision: str
 
 
-@dataclass(frozen=True, slots=True)
-class DrawRooflineResponse:
+class DrawRooflineResponse(Struct, frozen=True):
     """The roofline as data and as a picture."""
 
     roofs: tuple[Roof, ...]

@@ -1,8 +1,10 @@
 """The roofline of an accelerator with the points of a decode step, of operators, or of the caller's own."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.formulas.fusion import attainable_flops_per_second
 from service.formulas.roofline import ridge_point_flops_per_byte
@@ -24,8 +26,7 @@ _LEAST_INTENSITY: Final = 1e-6
 _PREFERRED: Final = ("bf16", "fp16", "fp8", "int8", "fp4", "tf32", "fp32")
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawn:
+class _Drawn(Struct, frozen=True):
     """What goes into the picture: points, the formats that they use, and a heading."""
 
     device: Device

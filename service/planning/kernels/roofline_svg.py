@@ -7,9 +7,10 @@ characters that XML does not allow are left out.
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 from xml.sax.saxutils import escape
+
+from msgspec import Struct
 
 from service.planning.kernels.results import Roof, RooflinePoint
 
@@ -27,8 +28,7 @@ _CLOSE: Final = 20  # pixels within which points share a label
 _DECADES_AROUND: Final = 0.25  # of a decade, left free around what is drawn
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """What is drawn."""
 
     heading: str
@@ -36,8 +36,7 @@ class Picture:
     points: Sequence[RooflinePoint]
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
+class _Axis(Struct, frozen=True):
     """A logarithmic axis from ``low`` to ``high``, drawn from one pixel to another."""
 
     low: float

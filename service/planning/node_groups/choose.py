@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from service.catalogue.entries import Catalogue
@@ -112,8 +113,7 @@ class NodeGroupChooser:
         return obstacles, unknown
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Serving:
+class _Serving(Struct, frozen=True, eq=False):
     """What the waiting pods serve, each thing once with the devices that a pod has for it; and which one each kind serves."""
 
     models: tuple[tuple[Served, int], ...]

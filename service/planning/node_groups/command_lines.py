@@ -3,9 +3,10 @@
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
+
+from msgspec import Struct, field
 
 #: $(NAME) is filled in by the kubelet; ${NAME}, ${NAME:-default} and $NAME by a shell.
 _VARIABLE: Final = re.compile(r"\$\((\w+)\)|\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
@@ -14,8 +15,7 @@ _LONGEST_SCRIPT: Final = 20_000  # characters; more than any start of an engine
 _MOST_WORDS: Final = 2_000
 
 
-@dataclass(frozen=True)
-class CommandLine:
+class CommandLine(Struct, frozen=True, dict=True):
     """How a container is started. Nothing of it is kept or shown: it may hold secrets."""
 
     image: str = ""

@@ -1,9 +1,10 @@
 """Which accelerator a node's labels mean, how much memory one device of it has, and what the node costs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 from service.catalogue.entries import Catalogue
 from service.placement.cluster import DEVICE_RESOURCES, Node
@@ -37,16 +38,14 @@ _LONGEST_MIB: Final = 9  # digits
 _CACHED: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """What one node costs per hour, in the currency that the price is in."""
 
     amount_per_hour: float
     currency: str
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """One device: of the catalogue, by its name; else what its label calls it, and its memory."""
 
     name: str = ""

@@ -4,9 +4,10 @@ That is where weights and one sequence are too large. What an engine takes besid
 refused by an estimate.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 from service.planning import defaults
 from service.planning.capacity import known_capacity
@@ -22,8 +23,7 @@ _GIB: Final = 2.0**30
 _UNQUANTIZED: Final = frozenset({"bf16", "fp16", "fp32"})
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Whether it fits; None where that cannot be said, for the reason that ``unknown`` names ("model", "shape", "pod")."""
 
     fits: bool | None

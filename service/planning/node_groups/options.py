@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from service.placement.cluster import Gang, Node, Pod
@@ -15,16 +15,14 @@ Indices = NDArray[np.intp]
 NO_GANG = -1
 
 
-@dataclass(frozen=True, slots=True)
-class PodKind:
+class PodKind(Struct, frozen=True):
     """Pods that ask for the same, may go to the same nodes and serve the same. ``pod`` is one of them."""
 
     pod: Pod
     served: Served | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WaitingPods:
+class WaitingPods(Struct, frozen=True, eq=False):
     """The pods that wait: for each its kind, and its gang (``NO_GANG`` where it has none), as places in the two lists."""
 
     kinds: tuple[PodKind, ...]
@@ -33,8 +31,7 @@ class WaitingPods:
     gang_of: Indices
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NodeGroup:
+class NodeGroup(Struct, frozen=True, eq=False):
     """A node group that could grow by ``num_nodes`` nodes like ``node``, and the waiting pods that would go there."""
 
     id: str
@@ -43,8 +40,7 @@ class NodeGroup:
     pods: Indices
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Struct, frozen=True):
     """How much each criterion counts. All None: in the order in which they stand here, the next only among equals.
 
     With weights, each option gets a score: the sum of weight × ratio, where the ratios are from 0 to 1 and 1 is best:
@@ -68,8 +64,7 @@ class Weights:
         return any(each is not None for each in (self.fit, self.gangs, self.waste, self.cost))
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """How an option does by each criterion."""
 
     group: NodeGroup
@@ -103,8 +98,7 @@ class Standing:
         return ", ".join(words)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The best options, by id in order: one, or several that tie. ``unknown`` counts what kept pods from being judged."""
 
     best: tuple[Standing, ...]

@@ -16,8 +16,10 @@ documentation lists them.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.planning.engine_settings import cache_format
 from service.planning.errors import InvalidRequest
@@ -93,8 +95,7 @@ _LARGEST: Final = 10**9
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(Struct, frozen=True):
     """What a pod serves. None is not said. ``doubt``: why its memory cannot be judged; empty where it can."""
 
     model: str

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.catalogue import lookup
 from service.catalogue.entries import Catalogue, NodeType
@@ -22,8 +24,7 @@ _DEVICES_OF_DEFAULT: Final = 8
 _AMD: Final = "amd.com/gpu"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadCluster:
+class ReadCluster(Struct, frozen=True):
     """Nodes and pods, and what was assumed about them."""
 
     nodes: tuple[Node, ...]

@@ -4,14 +4,14 @@ As in ``service.planning.requests``: ``None`` means "not given", and planning st
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from service.placement.policies import QueueOrder
 from service.placement.scoring import Scoring, ShapePoint
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTaint:
+class NodeTaint(Struct, frozen=True):
     """What keeps pods away from a node."""
 
     key: str
@@ -19,8 +19,7 @@ class NodeTaint:
     effect: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGroup:
+class NodeGroup(Struct, frozen=True):
     """Nodes that are alike."""
 
     count: int
@@ -35,8 +34,7 @@ class NodeGroup:
     nodes_per_link_domain: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Struct, frozen=True):
     """Counted nodes, a snapshot of a real cluster, or both together."""
 
     nodes: tuple[NodeGroup, ...] = ()
@@ -44,8 +42,7 @@ class Cluster:
     without_waiting_pods: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PodToleration:
+class PodToleration(Struct, frozen=True):
     """What lets a pod pass a taint."""
 
     key: str = ""
@@ -54,8 +51,7 @@ class PodToleration:
     effect: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementJob:
+class PlacementJob(Struct, frozen=True):
     """Pods that make sense together."""
 
     name: str
@@ -74,8 +70,7 @@ class PlacementJob:
     duration_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WaitForPodsReady:
+class WaitForPodsReady(Struct, frozen=True):
     """Eviction of jobs that wait half placed."""
 
     timeout_seconds: float | None = None
@@ -84,8 +79,7 @@ class WaitForPodsReady:
     backoff_limit_count: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementPolicy:
+class PlacementPolicy(Struct, frozen=True):
     """How pods are placed."""
 
     gang: bool = False
@@ -99,8 +93,7 @@ class PlacementPolicy:
     horizon_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatePlacementRequest:
+class SimulatePlacementRequest(Struct, frozen=True):
     """A cluster, the jobs that arrive at it, and the policy of its scheduler."""
 
     cluster: Cluster

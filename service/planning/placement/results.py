@@ -1,13 +1,12 @@
 """What is answered about clusters. Field for field the messages of placement_service.proto."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from service.placement.policies import Step
 from service.placement.results import Deadlock, JobOutcome, NodeGroupUse, Remedy
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatePlacementResponse:
+class SimulatePlacementResponse(Struct, frozen=True):
     """Where everything stands in the end."""
 
     num_devices: int

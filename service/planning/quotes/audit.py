@@ -1,7 +1,8 @@
 """Audits an offer: each line's figures, its price per device beside a list price, and the sums."""
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from service.catalogue.entries import Accelerator, Catalogue
 from service.planning.claims import words
@@ -42,8 +43,7 @@ _ASSUMPTIONS: Final = (
 )
 
 
-@dataclass
-class _Auditor:
+class _Auditor(Struct, dict=True):
     """What the lines of one offer have in common."""
 
     catalogue: Catalogue

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.planning.claims import words
 from service.planning.money import PriceTerm, is_currency
@@ -34,8 +35,7 @@ class Unreadable(Exception):
     """A line that cannot be read, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A row with ways to its cells."""
 
     offer: Offer

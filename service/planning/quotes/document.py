@@ -4,8 +4,9 @@ import csv
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.planning.errors import InvalidRequest, TooLarge, Violation
 from service.planning.quotes.headings import Heading, headings_of, num_understood
@@ -26,16 +27,14 @@ _OF_A_PRODUCT: Final = frozenset({Meaning.PRODUCT, Meaning.DESCRIPTION})
 _NUMERIC: Final = frozenset(Meaning) - _OF_A_PRODUCT - {Meaning.NOT_READ, Meaning.CURRENCY, Meaning.TERM, Meaning.REGION}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A line of the offer with its cells, as many as there are headings."""
 
     line: int
     cells: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """An offer as it was read."""
 
     headings: tuple[Heading, ...]

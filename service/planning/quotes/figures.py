@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from service.catalogue.entries import Catalogue
 from service.planning.claims import words
@@ -49,8 +51,7 @@ _SAME_FIGURE: Final = frozenset({"other SKU", "sparse", "dense", "binary unit"})
 _MAX_REASONS: Final = 3
 
 
-@dataclass
-class Judge:
+class Judge(Struct, dict=True):
     """Judges the claims of one offer; equal ones once, and no more than a request may take."""
 
     catalogue: Catalogue
@@ -76,8 +77,7 @@ class Judge:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedFigure:
+class JudgedFigure(Struct, frozen=True):
     """A figure of a line with its verdict, and what to know about it."""
 
     audited: AuditedClaim

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.planning.claims import words
 from service.planning.claims.amounts import amount_of
@@ -96,8 +98,7 @@ _ALONE: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """A column as it is read: what the answer shows of it, and what its heading says of its amounts of money."""
 
     column: QuoteColumn

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct
 
 from service.planning.quotes.requests import PriceUnit
 from service.units import CURRENCIES
@@ -53,8 +54,7 @@ _PERIODS: Final = (
 _PER_DEVICE: Final = _any(_PER + r"(?:gpu|device|card|accelerator|chip|karte)\b", r"\bgpu[- ]?h(?:ou)?rs?\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Money:
+class Money(Struct, frozen=True):
     """An amount, with what stands beside it; ``currency`` is empty where nothing does."""
 
     amount: float

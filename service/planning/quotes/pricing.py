@@ -1,8 +1,9 @@
 """What an offer's line costs per device and per hour, and beside a list price; and whether its sum is right."""
 
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct
 
 from service.formulas.cost import HOURS_PER_MONTH, HOURS_PER_YEAR
 from service.planning.errors import InvalidRequest
@@ -30,8 +31,7 @@ _ABOVE_LIST: Final = 1.05
 _BELOW_LIST: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class LinePrice:
+class LinePrice(Struct, frozen=True):
     """The amounts of a line; ``None`` is what is not known. ``half_step`` is the rounding of the unit price."""
 
     quantity: float | None
@@ -96,8 +96,7 @@ def _agrees(stated: float, computed: float, price: LinePrice, factor: float = 1.
     return abs(stated - computed) <= rounding * (1 + 1e-9) + 1e-9 * abs(stated)
 
 
-@dataclass(frozen=True, slots=True)
-class ListPrice:
+class ListPrice(Struct, frozen=True):
     """The list price to compare with, and what to know about it."""
 
     price: Price | None

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.catalogue.entries import Accelerator, Catalogue
 from service.planning.claims import words
@@ -17,8 +18,7 @@ _MAX_DEVICES: Final = 576
 _MAX_NAMED: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Struct, frozen=True):
     """What a line is of.
 
     ``subject`` is how claims name it: an entry's name where it is one, else the words. ``accelerators`` and ``node_types`` are

@@ -1,7 +1,8 @@
 """What can be asked of an offer. Field for field the request messages of protos/tonnage/v1/claim_service.proto."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from service.planning.money import PriceList, PriceTerm
 
@@ -15,8 +16,7 @@ class PriceUnit(StrEnum):
     PER_YEAR = "PER_YEAR"
 
 
-@dataclass(frozen=True, slots=True)
-class AuditQuoteRequest:
+class AuditQuoteRequest(Struct, frozen=True):
     """An offer, and what it leaves unsaid."""
 
     document: str

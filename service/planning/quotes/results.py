@@ -1,7 +1,8 @@
 """What is answered about an offer. Field for field the response messages of protos/tonnage/v1/claim_service.proto."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from service.planning.claims.results import AuditedClaim
 from service.planning.money import Price, PriceTerm, UnreadPrice
@@ -48,8 +49,7 @@ class LineVerdict(StrEnum):
     NOT_JUDGED = "NOT_JUDGED"
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteColumn:
+class QuoteColumn(Struct, frozen=True):
     """A column, and what it was taken for."""
 
     header: str
@@ -59,8 +59,7 @@ class QuoteColumn:
     sparsity: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteReading:
+class QuoteReading(Struct, frozen=True):
     """How an offer was read."""
 
     delimiter: str
@@ -70,8 +69,7 @@ class QuoteReading:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteFinding:
+class QuoteFinding(Struct, frozen=True):
     """Something to know about a line."""
 
     severity: Severity
@@ -79,8 +77,7 @@ class QuoteFinding:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteLine:
+class QuoteLine(Struct, frozen=True):
     """A line, audited and normalised to one device; ``None`` is what is not known."""
 
     line: int
@@ -115,8 +112,7 @@ class QuoteLine:
     verdict: LineVerdict
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteTotal:
+class QuoteTotal(Struct, frozen=True):
     """A line that sums up others."""
 
     line: int
@@ -126,8 +122,7 @@ class QuoteTotal:
     agrees: bool
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadQuoteLine:
+class UnreadQuoteLine(Struct, frozen=True):
     """A line that could not be read, and why."""
 
     line: int
@@ -135,8 +130,7 @@ class UnreadQuoteLine:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class AuditQuoteResponse:
+class AuditQuoteResponse(Struct, frozen=True):
     """The offer, line by line."""
 
     reading: QuoteReading

@@ -1,6 +1,6 @@
 """Prompts on replicas of their own: they no longer disturb those that decode, and each side has a rate of its own."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from service.catalogue.calibrations import Parameters
 from service.formulas.serving import queue_seconds

@@ -1,10 +1,12 @@
 """What will really be served? The estimate of a named calibration with its ranges, and the bound beside it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.catalogue.calibrations import (
     Calibration,
@@ -48,8 +50,7 @@ from service.planning.serving.work import ServingWork, serving_work
 _CACHED = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
+class Deployment(Struct, frozen=True):
     """A split model on a device under an engine: everything that does not depend on the load."""
 
     split: SplitModel

@@ -4,7 +4,7 @@ A range says how far runs lie from the estimate elsewhere; where the estimate li
 what the device cannot do.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from service.planning.pick import FLOATS, Pick
 from service.planning.serving.prefill_bound import PrefillBound
@@ -12,8 +12,7 @@ from service.planning.serving.steady import Traffic, new_tokens
 from service.planning.serving.work import ServingWork
 
 
-@dataclass(frozen=True, slots=True)
-class Floors:
+class Floors(Struct, frozen=True):
     """Seconds at least, and requests per second at most. Floats, or arrays in a sweep."""
 
     inter_token_seconds: float

@@ -1,8 +1,10 @@
 """The state under a load: a closed loop with or without a queue, or arrivals, where they come to rest."""
 
-from dataclasses import dataclass, replace
 from math import log
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.catalogue.calibrations import Parameters
 from service.formulas.serving import queue_seconds
@@ -27,8 +29,7 @@ FULL_RATIO: Final = 0.995
 _STEP: Final = 1.05
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """A state and its queue. ``is_stable`` False: more arrive than are finished, and there is no steady state."""
 
     state: Steady

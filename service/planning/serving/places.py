@@ -1,7 +1,8 @@
 """How many requests an engine can hold at a time: what its memory leaves for their caches, or its own limit."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.planning.decode_step import DecodePlan
 from service.planning.defaults import MEMORY_UTILIZATION_RATIO
@@ -21,8 +22,7 @@ DEFAULT_MAX_RUNNING: Final = 1024.0
 TIGHT_RATIO: Final = 0.98
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """Requests that are served at a time, over the whole replica; ``by_memory`` None where the memory is not known."""
 
     by_memory: float | None

@@ -1,6 +1,6 @@
 """The shortest time in which a prompt can be computed: its arithmetic at the dense peak, or reading the weights once."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from service.architectures.architecture import Role
 from service.formulas.roofline import memory_seconds
@@ -14,8 +14,7 @@ from service.planning.serving.work import ServingWork, serving_work
 from service.planning.shape import share_on_device
 
 
-@dataclass(frozen=True, slots=True)
-class PrefillBound:
+class PrefillBound(Struct, frozen=True):
     """What of a deployment bounds its prompts. Floats, or arrays in a sweep; seconds at the dense peak of one device."""
 
     seconds_per_token: float

@@ -1,13 +1,13 @@
 """What can be asked about serving. Field for field the messages of protos/tonnage/v1/serving_service.proto."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from service.planning.requests import AcceleratorSpec, EngineSpec, ModelSpec, Parallelism, Precision
 
 
-@dataclass(frozen=True, slots=True)
-class SpeculativeDecoding:
+class SpeculativeDecoding(Struct, frozen=True):
     """Tokens that a request gains in a step, tokens verified besides, and the drafter's time as a part of the step."""
 
     accepted_tokens_per_step: float
@@ -15,8 +15,7 @@ class SpeculativeDecoding:
     drafter_step_ratio: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Disaggregation:
+class Disaggregation(Struct, frozen=True):
     """Replicas for prompts and for answers; the load is that of all of them."""
 
     prefill_replicas: int
@@ -24,8 +23,7 @@ class Disaggregation:
     transfer_bytes_per_second: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """Requests of one kind: exactly one of ``concurrency`` and ``requests_per_second``."""
 
     input_tokens: int
@@ -37,8 +35,7 @@ class Workload:
     disaggregation: Disaggregation | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ServingObservation:
+class ServingObservation(Struct, frozen=True):
     """What was measured of this deployment under this load: means over so many requests."""
 
     num_requests: int
@@ -47,8 +44,7 @@ class ServingObservation:
     running_requests: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PrometheusObservation:
+class PrometheusObservation(Struct, frozen=True):
     """Where an observation can be read. Planning reads nothing: a door does, and asks with what it has read."""
 
     prometheus_url: str
@@ -57,8 +53,7 @@ class PrometheusObservation:
     metric_prefix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EstimateServingRequest:
+class EstimateServingRequest(Struct, frozen=True):
     """A deployment and its load."""
 
     model: ModelSpec

@@ -1,7 +1,8 @@
 """What is answered about serving. Field for field the messages of protos/tonnage/v1/serving_service.proto."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from service.planning.results import DecodeBound, Explanation
 from service.planning.serving.requests import ServingObservation
@@ -14,8 +15,7 @@ class EstimateBasis(StrEnum):
     PRIOR = "PRIOR"
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Struct, frozen=True):
     """A range: eight runs in ten lie between p10 and p90, and p50 is the estimate."""
 
     p10: float
@@ -23,8 +23,7 @@ class Interval:
     p90: float
 
 
-@dataclass(frozen=True, slots=True)
-class RequestTimes:
+class RequestTimes(Struct, frozen=True):
     """One time as requests see it."""
 
     mean: Interval
@@ -33,8 +32,7 @@ class RequestTimes:
     p99: Interval
 
 
-@dataclass(frozen=True, slots=True)
-class ServingTerms:
+class ServingTerms(Struct, frozen=True):
     """Where the time goes. Seconds."""
 
     decode_step_seconds: float
@@ -48,8 +46,7 @@ class ServingTerms:
     interference_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class ServingCorrection:
+class ServingCorrection(Struct, frozen=True):
     """How an observation moved the estimate: corrected over calibrated."""
 
     num_requests: int
@@ -58,8 +55,7 @@ class ServingCorrection:
     observation: ServingObservation
 
 
-@dataclass(frozen=True, slots=True)
-class ServingEstimate:
+class ServingEstimate(Struct, frozen=True):
     """What will be served. Times are absent where there is no steady state, those between tokens in answers of one token."""
 
     tpot_seconds: Interval | None
@@ -86,8 +82,7 @@ class ServingEstimate:
     correction: ServingCorrection | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EstimateServingResponse:
+class EstimateServingResponse(Struct, frozen=True):
     """The estimate, or why there is none, and the bound."""
 
     estimate: ServingEstimate | None

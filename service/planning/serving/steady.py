@@ -4,8 +4,9 @@ A closed loop keeps so many requests in flight; the part of them that decodes fo
 settle at the number in flight that finishes as many per second as arrive, if any does: else there is no steady state.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.catalogue.calibrations import Parameters
 from service.formulas.serving import (
@@ -27,8 +28,7 @@ _STEPS_TO_FIRST_TOKEN: Final = 1.5
 TOKENS_PER_PASS: Final = 8192.0
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """What the requests are like. Floats, or arrays in a sweep."""
 
     input_tokens: float
@@ -40,8 +40,7 @@ class Traffic:
     is_disaggregated: float = 0.0  # 1: prompts run elsewhere and do not disturb those that decode
 
 
-@dataclass(frozen=True, slots=True)
-class Steady:
+class Steady(Struct, frozen=True):
     """One engine with a steady number of requests in flight. Seconds, requests and tokens."""
 
     step: DecodeStep

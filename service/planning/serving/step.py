@@ -3,7 +3,7 @@
 Everything here is arithmetic on floats or arrays; ``Pick`` names the operations that differ between them.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from service.catalogue.calibrations import Parameters
 from service.formulas.serving import (
@@ -20,8 +20,7 @@ from service.planning.serving.work import ByWidth, Growth, ServingWork
 __all__ = ["ARRAYS", "FLOATS", "DecodeStep", "Pick", "Prefill", "decode_step", "growth_at", "layer_seconds", "prefill"]
 
 
-@dataclass(frozen=True, slots=True)
-class DecodeStep:
+class DecodeStep(Struct, frozen=True):
     """The terms of a step in which every request decodes. Seconds."""
 
     weights_seconds: float  # dense weights and the output projection
@@ -34,8 +33,7 @@ class DecodeStep:
     experts_read_ratio: float
 
 
-@dataclass(frozen=True, slots=True)
-class Prefill:
+class Prefill(Struct, frozen=True):
     """What one prompt takes. ``pass_seconds`` is paid by each pass whatever its size."""
 
     compute_seconds: float

@@ -6,8 +6,9 @@ arrives; all prompts that came in that step are then computed in the next one, b
 depends on how many came in the one before: its mean and variance follow from that. Floats for a point, arrays for a sweep.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.catalogue.calibrations import Parameters
 from service.formulas.serving import prefill_pass_seconds
@@ -29,8 +30,7 @@ _SHAPE: Final = 0.135
 _SCALE: Final = 0.1975
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
+class Waits(Struct, frozen=True):
     """Times over requests. Seconds: what is the same for all, and mean and deviation of what is not."""
 
     first_certain: float
@@ -134,8 +134,7 @@ def waits(
     return Waits(certain, *first, *token, *met, per_second * each)
 
 
-@dataclass(frozen=True, slots=True)
-class _LastPass:
+class _LastPass(Struct, frozen=True):
     """What a prompt leaves empty of its last pass. Seconds."""
 
     own: float  # beyond the part of a pass that the rest of the prompt fills: a pass costs as much whatever its size

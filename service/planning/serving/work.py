@@ -6,7 +6,8 @@ kernels for 16, 8 and 4 bits reach different parts of bandwidth and peak.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.architectures.architecture import LayerKind, Mixer, Role, Tensor
 from service.planning.context_cost import ContextCost
@@ -23,8 +24,7 @@ _MOST_WINDOWS = 3
 _LOOKED_UP = frozenset({Role.EMBEDDING, Role.PER_LAYER_EMBEDDING, Role.VISION})
 
 
-@dataclass(frozen=True, slots=True)
-class ByWidth:
+class ByWidth(Struct, frozen=True):
     """One figure for each width class of the stored weights."""
 
     sixteen: float = 0.0  # 16 bits and wider
@@ -32,8 +32,7 @@ class ByWidth:
     four: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(Struct, frozen=True):
     """A cost of a sequence of T tokens: fixed + per_token · T + Σ each · min(T, window)."""
 
     fixed: float
@@ -41,8 +40,7 @@ class Growth:
     windows: tuple[tuple[float, float], ...]  # window in tokens, cost of each token within it; padded to one length
 
 
-@dataclass(frozen=True, slots=True)
-class ServingWork:
+class ServingWork(Struct, frozen=True):
     """What one device of a replica does, summed over all layers that a token passes.
 
     ``…_seconds`` are at the dense peak, before any calibration; ``…_per_pair`` is for one query attending to one key.

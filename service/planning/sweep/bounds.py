@@ -1,10 +1,10 @@
 """Decode bounds of a sweep, by the bodies that answer EstimateDecode."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from service.planning import defaults
 from service.planning.capacity import fits_everywhere
@@ -32,8 +32,7 @@ _FIGURES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BoundedPlan:
+class BoundedPlan(Struct, frozen=True):
     """A plan whose bounds can be computed."""
 
     plan: Plan

@@ -1,10 +1,11 @@
 """Serving estimates of a sweep, by the bodies that answer EstimateServing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.catalogue.calibrations import Parameters, Spread, Spreads
 from service.planning.columns import Floats
@@ -24,8 +25,7 @@ from service.planning.sweep.points import Columns, Loads, plan_columns, points_o
 from service.planning.sweep.results import SkippedPoints, SkipReason
 
 
-@dataclass(frozen=True, slots=True)
-class EstimatedPlan:
+class EstimatedPlan(Struct, frozen=True):
     """A plan that there are estimates of."""
 
     plan: Plan

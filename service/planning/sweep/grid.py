@@ -3,8 +3,9 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from service.catalogue import lookup
 from service.planning.errors import InvalidRequest, NotFound, PlanningError, TooLarge, Violation
@@ -18,16 +19,14 @@ _MOST_TOKENS = 10_000_000
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class SweepLimits:
+class SweepLimits(Struct, frozen=True):
     """How large a grid may be."""
 
     max_points: int = 10_000_000
     max_plans: int = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A deployment of the grid: what it is, and its place in each axis."""
 
     model: ModelSpec
@@ -38,8 +37,7 @@ class Plan:
     places: tuple[int, int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """The axes with their defaults filled in. The load varies fastest: ``outer`` by ``inner`` points for each plan."""
 
     request: RunSweepRequest

@@ -5,7 +5,6 @@ many small plans in one call.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from itertools import chain
 from math import inf
@@ -13,6 +12,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from service.planning.context_cost import ContextCost
 from service.planning.decode_step import DecodePlan
@@ -24,19 +24,20 @@ T = TypeVar("T")
 
 @cache
 def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind))
+    names: tuple[str, ...] = kind.__struct_fields__
+    return names
 
 
 @cache
 def _parts(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that gives the fields of a dataclass, in order."""
+    """A function that gives the fields of a struct, in order."""
     names = _names(kind)
     get = attrgetter(*names)
     return get if len(names) > 1 else lambda value: (get(value),)
 
 
 def _gather(value: Any, into: list[float]) -> None:
-    """Adds all figures of a value made of frozen dataclasses and tuples, in order."""
+    """Adds all figures of a value made of frozen structs and tuples, in order."""
     kind: Any = type(value)
     for part in value if kind is tuple else _parts(kind)(value):
         if isinstance(part, float | int):
@@ -58,7 +59,7 @@ def _rows(values: Sequence[Any]) -> list[list[float]]:
 
 def _with_columns(like: Any, columns: Iterator[Any]) -> Any:
     """A value built like another, of the next columns. Pairs (of a window) whose second is 0 in every row are left out."""
-    if is_dataclass(like):
+    if isinstance(like, Struct):
         kind: Any = type(like)
         return kind(*(_with_columns(getattr(like, name), columns) for name in _names(kind)))
     if isinstance(like, tuple):
@@ -73,13 +74,12 @@ def as_columns(rows: Sequence[Sequence[float]]) -> Any:
 
 
 def joined(values: Sequence[T]) -> T:
-    """Values of one dataclass that differ in their figures alone, as one that holds columns."""
+    """Values of one struct that differ in their figures alone, as one that holds columns."""
     made: T = _with_columns(values[0], iter(as_columns(_rows(values))))
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedFootprint:
+class JoinedFootprint(Struct, frozen=True):
     """What a bound reads of footprints. Fields as in ``Footprint``, each a column."""
 
     shape: Parallelism
@@ -97,8 +97,7 @@ class JoinedFootprint:
     total_expert_bytes: Any
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedPlan:
+class JoinedPlan(Struct, frozen=True):
     """What a bound reads of plans. Fields as in ``DecodePlan``, each a column."""
 
     footprint: JoinedFootprint

@@ -1,11 +1,11 @@
 """What the arithmetic of a sweep has in common: plans that are ready for it, their loads, and columns of points."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from service.planning.columns import Floats
 from service.planning.sweep.grid import Grid, Plan
@@ -48,8 +48,7 @@ class Arithmetic(Protocol[ReadyT]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Loads:
+class Loads(Struct, frozen=True):
     """Two axes as arrays; the second varies faster."""
 
     outer: Floats

@@ -1,7 +1,8 @@
 """What can be swept. Field for field the messages of protos/tonnage/v1/sweep_service.proto."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from service.planning.requests import AcceleratorSpec, EngineSpec, ModelSpec, Parallelism, Precision
 
@@ -13,16 +14,14 @@ class Kind(StrEnum):
     SERVING = "SERVING"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestLength:
+class RequestLength(Struct, frozen=True):
     """Tokens of a prompt and of its answer."""
 
     input_tokens: int
     output_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunSweepRequest:
+class RunSweepRequest(Struct, frozen=True):
     """The product of these axes."""
 
     kind: Kind

@@ -1,7 +1,8 @@
 """The parts of a sweep. Field for field the messages of protos/tonnage/v1/sweep_service.proto."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from service.planning.columns import Choices, Flags, Floats, Places
 from service.planning.listing import Source
@@ -25,8 +26,7 @@ class EndReason(StrEnum):
     TIME_LIMIT = "TIME_LIMIT"
 
 
-@dataclass(frozen=True, slots=True)
-class SweepStart:
+class SweepStart(Struct, frozen=True):
     """The axes in words, and how many points they span."""
 
     kind: Kind
@@ -46,8 +46,7 @@ class SweepStart:
     sources: tuple[Source, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedPoints:
+class SkippedPoints(Struct, frozen=True):
     """Points of one plan that have no answer."""
 
     model_index: int
@@ -60,8 +59,7 @@ class SkippedPoints:
     description: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DecodeColumns:
+class DecodeColumns(Struct, frozen=True, eq=False):
     """Points of a decode sweep; all columns of one length."""
 
     model_index: Places
@@ -84,8 +82,7 @@ class DecodeColumns:
     fits: Flags
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ServingColumns:
+class ServingColumns(Struct, frozen=True, eq=False):
     """Points of a serving sweep; all columns of one length."""
 
     model_index: Places
@@ -116,8 +113,7 @@ class ServingColumns:
     saturated: Flags
 
 
-@dataclass(frozen=True, slots=True)
-class SweepChunk:
+class SweepChunk(Struct, frozen=True):
     """Some points in the grid's order, and what was skipped."""
 
     offset: float
@@ -127,8 +123,7 @@ class SweepChunk:
     serving: ServingColumns | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SweepEnd:
+class SweepEnd(Struct, frozen=True):
     """What became of the grid."""
 
     is_complete: bool
@@ -140,8 +135,7 @@ class SweepEnd:
     elapsed_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class RunSweepResponse:
+class RunSweepResponse(Struct, frozen=True):
     """A part of a sweep; one of the three."""
 
     start: SweepStart | None = None

@@ -1,10 +1,10 @@
 """Dynamo Planner's plugin: Propose and Constrain, asked in messages made from field numbers."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from service.api.autoscalers.deployment import ScaledDeployment, assembled
 from service.api.autoscalers.dynamo import DynamoPlugin

@@ -1,11 +1,11 @@
 """Whatever the cluster: what FitCluster says fits, SimulatePlacement places, and one more it does not."""
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from service.placement.policies import JobState
 from service.planning.cluster_fit.requests import FitClusterRequest

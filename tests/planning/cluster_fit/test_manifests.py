@@ -1,12 +1,12 @@
 """Manifests: what they hold, read back by our own readers; and whatever stands in a name, one object and no more."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from service.placement.cluster import GangSpelling
 from service.placement.gangs import gang_of, group_counts

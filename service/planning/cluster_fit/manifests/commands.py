@@ -1,8 +1,9 @@
 """How an engine is started for a layout: image, command and flags, of the leader and of the workers of a group."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from service.planning.cluster_fit.layouts import Layout
 from service.planning.requests import EngineSpec, Precision
@@ -27,8 +28,7 @@ _DATA_PARALLEL_PORT: Final = 13345
 _PARTS_OF_VERSION: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """The words that start an engine, in one pod or in the leader of a group; ``worker`` those of the other pods."""
 
     command: tuple[str, ...]
@@ -41,8 +41,7 @@ class NotStarted(ValueError):
     """Why an engine cannot be started this way by a manifest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(Struct, frozen=True):
     """What is served, and how."""
 
     engine: str

@@ -1,7 +1,8 @@
 """The objects themselves, as plain dictionaries in the order in which people read them."""
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from service.placement.cluster import CPU, MEMORY, Pod
 from service.placement.node_labels import CLIQUE
@@ -30,8 +31,7 @@ _STARTUP_PROBES: Final = 360
 _CONTAINER: Final = "engine"
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """What the objects are made of."""
 
     name: str

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import yaml
+from msgspec import Struct
 
 from service.catalogue.lookup import engine as look_up_engine
 from service.placement.cluster import Node, Pod
@@ -40,8 +40,7 @@ _CONSUME: Final = (
 _BUFFER: Final = "the CapacityBuffer is of v1beta1: Cluster Autoscaler 1.35 and later, Karpenter 1.14"
 
 
-@dataclass(frozen=True, slots=True)
-class Rendering:
+class Rendering(Struct, frozen=True):
     """Manifests, and what is to be said about them."""
 
     manifests: tuple[Manifest, ...] = ()

@@ -1,8 +1,9 @@
 """By which label pods find the nodes of an accelerator, and no others."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from service.placement.cluster import Node, Toleration
 from service.placement.node_labels import GROUP_LABELS, PRODUCT
@@ -20,8 +21,7 @@ _LABELS: Final = (
 _MOST_VALUES: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """A label and the values of it that nodes of an accelerator carry; no label where none tells them apart."""
 
     label: str = ""
