@@ -4,13 +4,12 @@
 """
 
 import asyncio
-import gc
 import hashlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -128,18 +127,6 @@ def _redis(settings: Settings, url: str, telemetry: Telemetry, tracing: Tracing 
     return (RedisTier if tracing is None else partial(TracedRedis, tracing))(about, observer=telemetry.cache)
 
 
-@contextmanager
-def _without_collecting() -> Iterator[None]:
-    """While what stays is loaded: to look through it for garbage again and again takes as long as half of the loading."""
-    was_collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_collecting:
-            gc.enable()
-
-
 def load_catalogue(*further: Path | str) -> Catalogue:
     """The built-in catalogue, parsed once and then kept beside its files, and what further folders add to it."""
     folder = specs_dir()
@@ -155,10 +142,9 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
         PortTaken: an address cannot be listened on.
         ValueError: settings that only show to be wrong when they are used.
     """
-    with _without_collecting():
-        catalogue = load_catalogue(*settings.catalogue_dir)
-        planner = Planner(catalogue, SweepLimits(settings.sweep_max_points, settings.sweep_max_plans))
-        planner.warm_up()
+    catalogue = load_catalogue(*settings.catalogue_dir)
+    planner = Planner(catalogue, SweepLimits(settings.sweep_max_points, settings.sweep_max_plans))
+    planner.warm_up()
     names = [RpcName(rpc.service, rpc.name, "server_stream" if rpc.is_streaming else "unary") for rpc in RPCS]
     tracing = otlp_tracing(version()) if settings.traces else None
     telemetry = Telemetry([*names, *autoscaler_doors.rpc_names(settings)], version=version(), spans=tracing)
@@ -167,8 +153,7 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
     cache = _cache(settings, telemetry, catalogue.revision, tracing)
     executor = ThreadPoolExecutor(_PLANNING_THREADS, thread_name_prefix="planning")
     try:
-        with _without_collecting():
-            core = _core(settings, planner, cache, telemetry, executor, tracing)
+        core = _core(settings, planner, cache, telemetry, executor, tracing)
         async with _doors(core) as addresses:
             yield addresses
     finally:

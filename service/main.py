@@ -88,9 +88,9 @@ async def _serve(settings: Settings, *, is_worker: bool, is_attached: bool) -> i
     if is_worker or is_attached:  # whoever started it never writes to it: the pipe only ends, when they do
         asyncio.get_running_loop().add_reader(sys.stdin, stop.set)
     async with serving(settings) as addresses:
-        # What is loaded stays: looking through it for garbage again and again would only cost time.
-        gc.collect()
+        # What is loaded stays: looking through it for garbage, now or ever again, would only cost time.
         gc.freeze()
+        gc.enable()  # which service/__main__.py has put off
         sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
         _say("ready" if is_worker else _greeting(addresses))
         await stop.wait()
@@ -101,6 +101,7 @@ async def _serve(settings: Settings, *, is_worker: bool, is_attached: bool) -> i
 
 async def _supervise(settings: Settings) -> int:
     """Runs several processes on the same ports; ends when told to, or when one of them dies."""
+    gc.enable()
     stop = _told_to_stop()
     wanted = {"http": settings.http_port, "grpc": settings.grpc_port, **autoscaler_doors.ports(settings)}
     if settings.operations_port is not None:
@@ -130,7 +131,7 @@ async def _supervise(settings: Settings) -> int:
 async def _worker(environment: Mapping[str, str]) -> asyncio.subprocess.Process:
     """A process that serves like this one would, in a session of its own: signals reach it through us."""
     pipe = asyncio.subprocess.PIPE
-    command = (sys.executable, "-m", "service.main", "--worker")
+    command = (sys.executable, "-m", "service", "--worker")
     return await asyncio.create_subprocess_exec(
         *command, env=os.environ | environment, stdin=pipe, stdout=pipe, start_new_session=True
     )
@@ -178,7 +179,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _refuse(reason: str, code: int) -> int:
     print(f"tonnage-service: {reason}", file=sys.stderr)
     return code
-
-
-if __name__ == "__main__":
-    main()

@@ -46,7 +46,7 @@ def running_service(*, ready_port: str = "", **settings: str) -> Iterator[Runnin
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as output:
-            command = [sys.executable, "-c", "from service.main import main; main()"]
+            command = [sys.executable, "-m", "service"]
             process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
         running = RunningService(f"127.0.0.1:{grpc_port}", f"http://127.0.0.1:{http_port}", process, log)
         try:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from service.planning.capacity import Capacity, capacity
+from service.planning.defaults import HIGHEST_MEMORY_RATIO
 from service.planning.footprint import FootprintBuilder, StageFootprint
 from service.planning.requests import Parallelism
 from service.planning.results import Cure, Shortfall
@@ -20,6 +21,7 @@ class Question(Struct, frozen=True):
     context_tokens: int
     memory_ratio: float
     builder: FootprintBuilder
+    lighter_formats: tuple[str, ...]  # for weights, the heaviest first
     larger_hardware: tuple[tuple[float, str], ...]  # usable bytes of a device and name, the best choice first
     hardware_field: str = "accelerator.name"  # where the request names it
 
@@ -40,8 +42,8 @@ def shortfall(found: Capacity, asked: Question, shape: Parallelism) -> Shortfall
 
 def _cures(found: Capacity, asked: Question, shape: Parallelism) -> Iterator[Cure]:
     needed_ratio = found.required_bytes / found.usable_bytes
-    if needed_ratio <= 1:
-        rounded = f"{min(1.0, -(-needed_ratio * 1000 // 1) / 1000):g}"
+    if needed_ratio <= HIGHEST_MEMORY_RATIO:
+        rounded = f"{-(-needed_ratio * 1000 // 1) / 1000:g}"
         text = f"it would fit at a memory ratio of {rounded}, with next to nothing else on the device"
         yield Cure("memory_utilization_ratio", rounded, text)
     if found.max_sequences:
@@ -51,8 +53,12 @@ def _cures(found: Capacity, asked: Question, shape: Parallelism) -> Iterator[Cur
     context = longest_context(found, min(asked.context_tokens, limit or asked.context_tokens))
     if context:
         yield Cure("context_tokens", str(context), f"{_sequences(asked.sequences)} of {context} tokens fit")
-    if _fits_with_fp8_cache(found, asked, shape):
+    if asked.builder.formats.kv_bytes_per_element > 1 and _fits_as(asked.builder.with_fp8_cache, found, asked, shape):
         yield Cure("precision.kv_cache", "fp8", "it would fit with the cache in fp8")
+    for weights in asked.lighter_formats:
+        if _fits_as(asked.builder.with_weights(weights), found, asked, shape):
+            yield Cure("precision.weights", weights, f"it would fit with the weights in {weights}")
+            break
     yield from _larger_hardware(found, asked)
 
 
@@ -60,11 +66,9 @@ def _sequences(number: int) -> str:
     return f"{number} sequence{'' if number == 1 else 's'}"
 
 
-def _fits_with_fp8_cache(found: Capacity, asked: Question, shape: Parallelism) -> bool:
-    if asked.builder.formats.kv_bytes_per_element <= 1:
-        return False
+def _fits_as(builder: FootprintBuilder, found: Capacity, asked: Question, shape: Parallelism) -> bool:
     return capacity(
-        asked.builder.with_fp8_cache.stages(shape),
+        builder.stages(shape),
         attention_groups=shape.attention_data,
         usable_bytes=found.usable_bytes,
         memory_ratio=asked.memory_ratio,

@@ -7,6 +7,7 @@ from service.planning.decode_expectation import decode_expectation
 from service.planning.decode_step import DecodePlan, Load, decode_bound
 from service.planning.errors import InvalidRequest, Violation
 from service.planning.explain import Apply, Recorder, plainly, show_cache_formulas
+from service.planning.formats import lighter_formats
 from service.planning.limits import limit_onsets
 from service.planning.requests import EstimateDecodeRequest
 from service.planning.resolve import Resolver, SplitModel
@@ -33,8 +34,9 @@ def estimate_decode(resolver: Resolver, request: EstimateDecodeRequest) -> Estim
     notes = (*plan.assumptions, batch_note, ratio_note, beyond)
     short = None
     if found and not found.fits:
-        larger = resolver.larger_accelerators(plan.device)
-        asked = Question(batch_size, "batch_size", context_tokens, ratio, split.builder, larger)
+        larger = resolver.larger_accelerators(plan.device, plan.footprint.shape.num_devices)
+        lighter = lighter_formats(split.architecture, split.builder.formats, plan.device)
+        asked = Question(batch_size, "batch_size", context_tokens, ratio, split.builder, lighter, larger)
         short = shortfall(found, asked, request.parallelism)
     return EstimateDecodeResponse(
         bound=bound,

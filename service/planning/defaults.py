@@ -3,6 +3,8 @@
 from service.planning.device import Device, MemoryBasis
 
 MEMORY_UTILIZATION_RATIO = 0.9
+#: No engine leaves less of a device to what it does not count: beyond, nothing is advised.
+HIGHEST_MEMORY_RATIO = 0.97
 BATCH_SIZE = 1
 CONCURRENCY = 1
 MAX_NUM_NODES = 16

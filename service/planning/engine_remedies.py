@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from service.planning.defaults import HIGHEST_MEMORY_RATIO
 from service.planning.engine_settings import FRACTION_FIELDS, EngineRun
 from service.planning.requests import EngineSpec, Parallelism
 from service.planning.results import Cure, EngineMemory
 
-_HIGHEST_FRACTION = 0.97
 _FEW_SEQUENCES = 64
 _FEW_TOKENS = 2048
 _MOST_RANKS = 8
@@ -44,11 +44,11 @@ def _candidates(run: EngineRun, refused: EngineMemory) -> Iterator[_Candidate]:
     if 0 < longest < run.max_model_len:
         shorter = replace(settings, max_model_len=longest)
         yield _Candidate("max_model_len", flags["max_model_len"], str(longest), shorter, ", the longest that fits")
-    if run.memory_fraction < _HIGHEST_FRACTION:
+    if run.memory_fraction < HIGHEST_MEMORY_RATIO:
         own = FRACTION_FIELDS[run.word("memory_fraction_of")]
-        raised = replace(settings, **{own: _HIGHEST_FRACTION})
+        raised = replace(settings, **{own: HIGHEST_MEMORY_RATIO})
         remark = ", with little left for anything else"
-        yield _Candidate(own, flags["memory_fraction"], f"{_HIGHEST_FRACTION:g}", raised, remark)
+        yield _Candidate(own, flags["memory_fraction"], f"{HIGHEST_MEMORY_RATIO:g}", raised, remark)
     if "max_num_seqs" in flags and run.max_num_seqs > _FEW_SEQUENCES:
         few = replace(settings, max_num_seqs=_FEW_SEQUENCES)
         yield _Candidate("max_num_seqs", flags["max_num_seqs"], str(_FEW_SEQUENCES), few, ": fewer rows of logits")

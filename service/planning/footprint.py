@@ -195,6 +195,7 @@ class FootprintBuilder:
         self._parts: dict[tuple[int, int], _Parts] = {}
         self._stage_cuts: dict[int, tuple[_Cut, ...]] = {}
         self._stages: dict[tuple[int, int, int], tuple[StageFootprint, ...]] = {}
+        self._in_other_formats: dict[str, FootprintBuilder] = {}
 
     @property
     def quantized_cuts(self) -> tuple[QuantizedCut, ...]:
@@ -205,6 +206,13 @@ class FootprintBuilder:
     def with_fp8_cache(self) -> "FootprintBuilder":
         """The same model with its cache in fp8."""
         return FootprintBuilder(self.architecture, replace(self.formats, kv_cache="fp8"), self.multi_token_prediction)
+
+    def with_weights(self, weights: str) -> "FootprintBuilder":
+        """The same model with its weights in another format."""
+        if weights not in self._in_other_formats:
+            formats = replace(self.formats, weights=weights)
+            self._in_other_formats[weights] = FootprintBuilder(self.architecture, formats, self.multi_token_prediction)
+        return self._in_other_formats[weights]
 
     def build(self, shape: Parallelism) -> Footprint:
         """The footprint of one shape, which must be legal (``service.planning.shape``)."""

@@ -120,6 +120,14 @@ def arithmetic(architecture: Architecture, formats: StoredFormats, precision: Pr
     return Arithmetic(chosen[bulk], chosen, attention, tuple(notes))
 
 
+def lighter_formats(architecture: Architecture, formats: StoredFormats, device: Device) -> tuple[str, ...]:
+    """Formats that take fewer bytes than the weights' and that the device can multiply, the heaviest first."""
+    bulk = BYTES_PER_ELEMENT[formats.weights or architecture.checkpoint_precision]
+    eight = next((each for each in ("fp8", "int8") if each in device.peaks_dense), None)
+    four = "nvfp4" if "fp4" in device.peaks_dense and device.vendor == "NVIDIA" else "int4"
+    return tuple(each for each in (eight, four) if each is not None and BYTES_PER_ELEMENT[each] < bulk)
+
+
 def _sixteen_bits(device: Device) -> str:
     return "bf16" if "bf16" in device.peaks_dense or "fp16" not in device.peaks_dense else "fp16"
 

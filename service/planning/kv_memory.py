@@ -10,6 +10,7 @@ from service.planning.device import Device, MemoryBasis
 from service.planning.engine_view import EngineQuestion, EngineView, check_engine
 from service.planning.explain import Apply, Recorder, plainly, show_cache_formulas
 from service.planning.footprint import Footprint, StageFootprint
+from service.planning.formats import lighter_formats
 from service.planning.requests import EstimateKvMemoryRequest
 from service.planning.resolve import Resolver, SplitModel
 from service.planning.results import BudgetBasis, BudgetItem, BudgetLine, EstimateKvMemoryResponse, UsedFigure
@@ -46,9 +47,9 @@ def estimate_kv_memory(resolver: Resolver, request: EstimateKvMemoryRequest) -> 
     view = _engine_view(resolver, request, split, device, batch_size, apply)
     ratio, ratio_note = defaults.memory_ratio(view.memory.memory_fraction if view else request.memory_utilization_ratio)
     found = known_capacity(split.footprint, device, ratio, request.context_tokens, batch_size, apply)
-    asked = Question(
-        batch_size, "batch_size", request.context_tokens, ratio, split.builder, resolver.larger_accelerators(device)
-    )
+    lighter = lighter_formats(split.architecture, split.builder.formats, device)
+    larger = resolver.larger_accelerators(device, split.footprint.shape.num_devices)
+    asked = Question(batch_size, "batch_size", request.context_tokens, ratio, split.builder, lighter, larger)
     own = view.memory.assumptions if view else (defaults.memory_note(device), defaults.NOT_COUNTED)
     beyond = defaults.context_note(request.context_tokens, split.architecture.context_limit_tokens)
     notes = (*split.notes, *device.notes, batch_note, ratio_note, beyond, *own)

@@ -9,6 +9,7 @@ from service.planning.engine_view import EngineQuestion, check_engine
 from service.planning.errors import InvalidRequest, NotFound, Unanswerable, Violation
 from service.planning.explain import Recorder, show_cache_formulas
 from service.planning.footprint import FootprintBuilder
+from service.planning.formats import lighter_formats
 from service.planning.requests import AcceleratorSpec, FitNodeRequest
 from service.planning.resolve import Resolver
 from service.planning.results import Explanation, FitCandidate, FitNodeResponse
@@ -23,9 +24,10 @@ def fit_node(resolver: Resolver, request: FitNodeRequest) -> FitNodeResponse:
     ratio, ratio_note = defaults.memory_ratio(request.memory_utilization_ratio)
     check_memory(builder, device)
     concurrency, context = request.concurrency or defaults.CONCURRENCY, request.context_tokens
-    larger = resolver.larger_nodes(node, device) if node else resolver.larger_accelerators(device)
+    larger = resolver.larger_nodes(node, device) if node else resolver.larger_accelerators(device, devices_per_node)
     field = "node.name" if node else "accelerator.name"
-    asked = Question(concurrency, "concurrency", context, ratio, builder, larger, field)
+    lighter = lighter_formats(builder.architecture, builder.formats, device)
+    asked = Question(concurrency, "concurrency", context, ratio, builder, lighter, larger, field)
     engine = None
     if request.engine:
         engine = EngineQuestion(resolver, builder, device, request.engine, concurrency, "concurrency", context)
@@ -90,8 +92,16 @@ def _summary(request: FitNodeRequest, device: Device, best: FitCandidate | None,
         if not nodes:
             return "an engine would accept no shape of this model on these nodes"
         return f"no shape on up to {nodes} node{'s' if nodes > 1 else ''} of {device.title} fits"
-    devices = f"{best.num_devices} × {device.title} ({describe(best.parallelism)})"
-    return f"{devices} is the smallest that fits; it holds {best.max_sequences:.0f} sequences {at}"
+    alone = "" if best.num_nodes == 1 else "No shape on one node fits; "
+    over = "" if best.num_nodes == 1 else f" on {best.num_nodes} nodes"
+    devices = f"{best.num_devices} × {device.title} ({describe(best.parallelism)}){over}"
+    even = " with even stages on whole nodes" if _is_passed_over(best, candidates) else ""
+    return f"{alone}{devices} is the smallest that fits{even}; it holds {best.max_sequences:.0f} sequences {at}"
+
+
+def _is_passed_over(best: FitCandidate, candidates: tuple[FitCandidate, ...]) -> bool:
+    """Whether a shape of fewer devices fits too, with uneven stages or on a part of a node."""
+    return any(each.fits and each.num_devices < best.num_devices for each in candidates)
 
 
 def _explanation(search: ShapeSearch, best: FitCandidate) -> Explanation:

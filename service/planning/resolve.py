@@ -15,6 +15,7 @@ from service.planning.requests import AcceleratorSpec, ModelSpec, Parallelism, P
 from service.planning.shape import check_shape, is_even
 
 _CACHED_PLANS = 4096
+_DEVICES_OF_A_USUAL_NODE = 8
 
 
 class SplitModel(Struct, frozen=True):
@@ -52,6 +53,9 @@ class Resolver:
         final = (entry for entry in catalogue.accelerators.values() if entry.status is Status.FINAL)
         sizes = (((entry.usable_memory or entry.marketed_memory).value, entry.name) for entry in final)
         self._accelerators_by_memory = tuple(sorted(sizes))
+        self._most_in_a_node: dict[str, int] = {}
+        for node in catalogue.node_types.values():
+            self._most_in_a_node[node.accelerator] = max(node.num_devices, self._most_in_a_node.get(node.accelerator, 1))
 
     @property
     def revision(self) -> str:
@@ -102,13 +106,18 @@ class Resolver:
         check_shape(builder.architecture, shape, builder.quantized_cuts)
         return SplitModel(builder, builder.build(shape), notes)
 
-    def larger_accelerators(self, device: Device) -> tuple[tuple[float, str], ...]:
-        """Accelerators with more memory, of the device's own vendor where it is known: usable bytes and name, ascending."""
+    def larger_accelerators(self, device: Device, num_devices: int = 1) -> tuple[tuple[float, str], ...]:
+        """Accelerators with more memory, of the device's own vendor where it is known: usable bytes and name, ascending.
+
+        For a group of ``num_devices``, only such as some node type has so many of; of more than eight, eight.
+        """
         usable, entries = device.usable_memory_bytes or 0.0, self.catalogue.accelerators
         return tuple(
             (size, name)
             for size, name in self._accelerators_by_memory
-            if size > usable and device.vendor in {"", entries[name].vendor}
+            if size > usable
+            and device.vendor in {"", entries[name].vendor}
+            and self._most_in_a_node.get(name, 1) >= min(num_devices, _DEVICES_OF_A_USUAL_NODE)
         )
 
     def larger_nodes(self, node: NodeType, device: Device) -> tuple[tuple[float, str], ...]:

@@ -43,7 +43,7 @@ def test_a_full_disk_behind_output_and_log_stops_nothing(processes: str) -> None
     ports = {name: str(free_port()) for name in ("TONNAGE_HTTP_PORT", "TONNAGE_GRPC_PORT")}
     settings = {**ports, "TONNAGE_PROCESSES": processes, "TONNAGE_LOG_LEVEL": "debug"}
     with FULL.open("w") as full:
-        command = [sys.executable, "-m", "service.main"]
+        command = [sys.executable, "-m", "service"]
         process = subprocess.Popen(command, env=os.environ | settings, stdout=full, stderr=full)
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{ports['TONNAGE_HTTP_PORT']}", timeout=30) as http:

@@ -37,7 +37,7 @@ def fit(number: int) -> dict[str, Any]:
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """``tonnage-service`` until it ends by itself."""
-    command = [sys.executable, "-m", "service.main", *arguments]
+    command = [sys.executable, "-m", "service", *arguments]
     given = {name: value for name, value in os.environ.items() if not name.startswith("TONNAGE_")}
     return subprocess.run(command, env=given | environment, capture_output=True, text=True, timeout=60, check=False)
 

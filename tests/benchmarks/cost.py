@@ -52,8 +52,8 @@ from tests.redis_process import RedisServer
 #: What the service stands on: all that it declares to need at run time, and the stubs of its schema.
 LIBRARIES = (
     "fastapi", "google.protobuf", "google.rpc.error_details_pb2", "google.rpc.status_pb2", "grpc", "grpc_health.v1.health",
-    "grpc_reflection.v1alpha.reflection", "grpc_status.rpc_status", "httptools", "msgspec", "numpy", "orjson", "prometheus_client",
-    "protovalidate", "redis.asyncio", "uvicorn", "uvloop", "yaml",
+    "grpc_reflection.v1alpha.reflection", "grpc_status.rpc_status", "httptools", "msgspec", "numpy", "orjson",
+    "prometheus_client", "protovalidate", "redis.asyncio", "uvicorn", "uvloop", "yaml",
 )  # fmt: skip
 STUBS = ("capacity", "catalogue", "claim", "fleet", "kernel", "placement", "serving", "sweep")
 #: Calls of one timed stretch of something that takes microseconds.
@@ -198,13 +198,14 @@ def start(rounds: int) -> None:
     modules = (*LIBRARIES, *(f"tonnage.v1.{name}_service_pb2" for name in STUBS))
     bare = "; ".join(f"import {name}" for name in modules)
     serve = (
+        "import gc; gc.disable()  # as service/__main__.py does\n"
         "import uvloop, service.main; from service.assembly import serving; from service.settings import Settings\n"
         "async def go():\n"
         "    global context\n"
         "    context = serving(Settings(http_port=0, grpc_port=0, drain_seconds=0))\n"
         "    await context.__aenter__()\n"
         "loop = uvloop.new_event_loop(); loop.run_until_complete(go())\n"
-        "import gc; gc.collect()"
+        "gc.freeze(); gc.enable()"
     )
     cpu, memory, pairs = [], [], []
     with tempfile.TemporaryDirectory() as compiled:

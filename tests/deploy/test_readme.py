@@ -34,7 +34,7 @@ def test_from_nothing_to_a_scraped_service_with_tls_and_keys(tmp_path: Path) -> 
     target.write_text(moved(target.read_text()))
     (tmp_path / ".venv/bin").mkdir(parents=True)
     service = tmp_path / ".venv/bin/tonnage-service"
-    service.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m service.main\n')
+    service.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m service\n')
     service.chmod(0o755)
     (tmp_path / "Makefile").write_text(".venv/.runtime:\n\ttouch $@\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TONNAGE_")}

@@ -63,7 +63,7 @@ def checkout(tmp_path: Path, tonnage: Path) -> Path:
     programs.mkdir(parents=True)
     (programs / "tonnage").symlink_to(tonnage)
     service = programs / "tonnage-service"
-    service.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "from service.main import main; main()" "$@"\n')
+    service.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m service "$@"\n')
     service.chmod(0o755)
     (programs / "python").symlink_to(sys.executable)
     (tmp_path / ".curlrc").write_text(CURL_SETTINGS)

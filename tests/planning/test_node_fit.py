@@ -217,7 +217,18 @@ def test_the_cure_of_a_named_node_is_another_node(planner: Planner) -> None:
         )
     )
     assert "node.name" not in by_device
-    assert "h100-nvl" == by_device["accelerator.name"]  # 94 GB
+    assert "rtx-pro-6000-server" == by_device["accelerator.name"]  # 96 GB; no node has eight H100 NVL (94 GB)
+    assert "int4" == by_device["precision.weights"]  # an H100 multiplies nothing of 4 bits: widened to 16
+    assert "memory_utilization_ratio" not in by_device  # 0.999 would do by arithmetic, and leave an engine nothing
+
+
+def test_a_fit_over_several_nodes_says_that_one_is_too_small(planner: Planner) -> None:
+    found = planner.fit_node(
+        FitNodeRequest(model=ModelSpec(name="deepseek-v3"), node=NodeSpec(name="dgx-h100"), context_tokens=4096)
+    )
+    assert found.summary.startswith("No shape on one node fits; 16 × h100-sxm (tensor 16) on 2 nodes is the smallest")
+    assert "with even stages on whole nodes" in found.summary  # ten devices hold it too, their stages uneven
+    assert planner.fit_node(fit("llama-3.1-70b")).summary.startswith("2 × h100-sxm (tensor 2) is the smallest that fits; it")
 
 
 def test_the_longest_context_ends_at_the_models_own(planner: Planner) -> None:

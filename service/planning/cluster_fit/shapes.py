@@ -62,7 +62,7 @@ class Shapes:
     def _search(self, group: DeviceGroup, devices_per_node: int) -> ShapeSearch:
         request, device = self._request, group.device
         concurrency = request.concurrency or defaults.CONCURRENCY
-        asked = Question(concurrency, "concurrency", request.context_tokens, self._ratio, self._builder, ())
+        asked = Question(concurrency, "concurrency", request.context_tokens, self._ratio, self._builder, (), ())
         engine = None
         if request.engine:
             engine = EngineQuestion(

@@ -307,7 +307,7 @@ def test_a_wrong_file_stops_the_start_with_its_reasons(tmp_path: Path) -> None:
     deployments.write_text(CHAT.replace("tensor: 4", "tensr: 4").replace("0.03", "0"))
     ports = {"TONNAGE_GRPC_PORT": "0", "TONNAGE_HTTP_PORT": "0"}
     ran = subprocess.run(
-        [sys.executable, "-c", "from service.main import main; main()"],
+        [sys.executable, "-m", "service"],
         env=os.environ | {"TONNAGE_DEPLOYMENTS_FILE": str(deployments), **ports},
         capture_output=True,
         text=True,

@@ -18,7 +18,7 @@ _START_SECONDS = 60.0
 _STOP_SECONDS = 15.0
 _GREETING = re.compile(r"\s*gRPC\s+(\S+)")
 _DISTRIBUTION = "tonnage-service"
-COMMAND = (sys.executable, "-m", "service.main")
+COMMAND = (sys.executable, "-m", "service")
 """How the service is started in this very environment."""
 _KEPT = ("TONNAGE_CATALOGUE_DIR", "TONNAGE_PROMETHEUS_HOSTS", "TONNAGE_SWEEP_MAX_POINTS", "TONNAGE_SWEEP_MAX_PLANS")
 """Settings that change answers; all others are about who else reaches the service, and nobody else does."""
