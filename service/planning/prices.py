@@ -224,5 +224,6 @@ class PriceBook:
         if len(quotes) == 1:
             return quote
         highest = max(each.amount_per_device_hour for each in quotes)
-        note = f"the lowest of {len(quotes)} prices, which reach to {highest:g} {quote.currency} per device-hour"
+        reach = f"which reach to {highest:g} {quote.currency} per device-hour"
+        note = f"the lowest of {len(quotes)} prices, {'all alike' if highest == quote.amount_per_device_hour else reach}"
         return replace(quote, notes=(*quote.notes, note))

@@ -312,3 +312,21 @@ def test_answers_of_one_token_have_no_time_between_tokens_and_no_pool_that_decod
         (plan.is_disaggregated, pool.role) for plan in found.plans for pool in plan.pools
     }
     assert {None} == {pool.tpot_seconds for plan in found.plans for pool in plan.pools}
+
+
+def test_devices_that_are_let_by_the_machine_say_what_whole_machines_cost(planner: Planner) -> None:
+    hardware = {"nodes": (), "accelerators": ("h100-sxm", "mi300x")}
+    asked = fleet("llama-3.1-70b", workload(50.0, 1024, 256), level=ServiceLevel(2.0, 0.1), **hardware)
+    by_name = {plan.accelerator: plan for plan in planner.plan_fleet(asked).plans}
+    for plan in by_name.values():
+        assert plan.cost is not None
+        machines = -(-plan.num_devices // 8)
+        whole = f"{machines * 8 * plan.cost.cost_per_unit_hour:,.2f}"
+        assert plan.num_devices % 8  # else there is nothing to say
+        assert f"let in machines of 8: {machines} whole ones cost {whole} USD an hour" in plan.cost.notes
+
+
+def test_a_fleet_of_whole_machines_has_nothing_to_say_of_them(planner: Planner) -> None:
+    for plan in planner.plan_fleet(fleet()).plans:
+        assert plan.cost is not None
+        assert not any("whole ones" in note for note in plan.cost.notes)

@@ -66,6 +66,25 @@ def test_a_german_offer_with_letterhead_points_for_thousands_discount_and_sums(p
     assert [(each.stated_total, each.agrees) for each in answer.totals] == [(1_191_000, True), (1_417_290, True)]
 
 
+@pytest.mark.parametrize(
+    "heading", ["Monthly total", "Total per month", "Total/month", "Summe pro Monat", "Monatssumme", "Gesamtpreis pro Monat"]
+)
+def test_a_total_over_a_month_of_an_hourly_price_is_held_against_that_month(planner: Planner, heading: str) -> None:
+    header = f"Item;Quantity;Price per GPU hour;{heading}"
+    right, wrong, long = (
+        only(planner, header, f"NVIDIA H200 SXM;{cells}") for cells in ("32;$3.80;88,768", "32;$3.80;88,900", "8;$5.50;32,736")
+    )
+    assert [88_768.0, 88_768.0, 32_736.0] == [each.computed_total for each in (right, wrong, long)]  # 730, 730 and 744 hours
+    assert "The total is right, for a month of 730 hours." in told(right, Severity.NOTE)
+    assert "88,768.00 for a month of 730 hours; 88,900.00 stands there, +132.00" in told(wrong, Severity.WRONG)
+    assert "for 31 days" in told(long, Severity.NOTE)
+
+
+def test_a_total_of_one_unit_is_a_price(planner: Planner) -> None:
+    columns = audited(planner, "Item,Qty,Total per GPU\nH200 SXM,8,3.80\n").reading.columns
+    assert Meaning.TOTAL_PRICE not in [each.meaning for each in columns]
+
+
 def test_a_sparse_peak_is_named_and_not_called_wrong(planner: Planner) -> None:
     line = only(planner, "Product,Price per hour (USD),FP8 TFLOPS", "H100 SXM,2.5,3958")
     assert line.verdict is LineVerdict.TO_CHECK

@@ -13,7 +13,7 @@ from service.planning.fleet.candidates import Hardware
 from service.planning.fleet.figures import device_power_figures, node_power_figures, price_figure, purchase_figure
 from service.planning.fleet.requests import PlanFleetRequest
 from service.planning.fleet.results import FleetCost
-from service.planning.money import CostSplit, Price, PriceTerm, is_currency
+from service.planning.money import CostSplit, Price, PriceBasis, PriceTerm, is_currency
 from service.planning.price_choice import NoPrice, Quote
 from service.planning.prices import PriceBook
 from service.planning.purchase import DEFAULT_POWER_USAGE_EFFECTIVENESS, Power, PurchaseModel, node_power, owned_cost
@@ -31,6 +31,7 @@ class UnitCost(Struct, frozen=True):
     purchase_date: str
     exchange_rate_date: str
     notes: tuple[str, ...]
+    devices_per_machine: int = 1  # of a device whose price is a machine's, the devices of that
 
 
 class UnitPower(Struct, frozen=True):
@@ -121,7 +122,8 @@ class Costing(Struct, dict=True):
         amount = quote.amount_per_device_hour if hardware.by_device else quote.amount_per_node_hour
         assert amount is not None  # a node was asked for where it is needed
         day = quote.exchange_rate.date if quote.exchange_rate else ""
-        return UnitCost(amount, quote.price, "", day, quote.notes)
+        by_machine = hardware.by_device and quote.price.basis is PriceBasis.PER_NODE
+        return UnitCost(amount, quote.price, "", day, quote.notes, quote.price.num_devices or 1 if by_machine else 1)
 
     def unit_power(self, hardware: Hardware) -> UnitPower | None:
         """What a unit draws; None where that is not known."""
@@ -171,5 +173,13 @@ class Costing(Struct, dict=True):
             price=unit.price,
             purchase_date=unit.purchase_date,
             exchange_rate_date=unit.exchange_rate_date,
-            notes=unit.notes,
+            notes=(*unit.notes, *self._by_machine(unit, num_units)),
         )
+
+    def _by_machine(self, unit: UnitCost, num_devices: int) -> tuple[str, ...]:
+        """What whole machines would cost, where devices are counted that are let by the machine and some would be left over."""
+        num_machines = -(-num_devices // unit.devices_per_machine)
+        if num_machines * unit.devices_per_machine == num_devices:
+            return ()
+        whole = f"{num_machines * unit.devices_per_machine * unit.per_hour:,.2f} {self.currency} an hour"
+        return (f"let in machines of {unit.devices_per_machine}: {num_machines} whole ones cost {whole}",)

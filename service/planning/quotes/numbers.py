@@ -36,7 +36,10 @@ _PERIODS: Final = (
             "stündlich",
         ),
     ),
-    (PriceUnit.PER_MONTH, _any(_PER + r"(?:mo|mth)\b", r"\bmonth(?:s|ly)?\b", r"\bmonat(?:lich)?\b", r"\bp\.?m\.?(?=\W|$)")),
+    (
+        PriceUnit.PER_MONTH,
+        _any(_PER + r"(?:mo|mth)\b", r"\bmonth(?:s|ly)?\b", r"\bmonat(?:lich\w*|s\w*)?\b", r"\bp\.?m\.?(?=\W|$)"),
+    ),
     (
         PriceUnit.PER_YEAR,
         _any(

@@ -1,5 +1,6 @@
 """What an offer's line costs per device and per hour, and beside a list price; and whether its sum is right."""
 
+import math
 from types import MappingProxyType
 from typing import Final
 
@@ -10,6 +11,7 @@ from service.planning.errors import InvalidRequest
 from service.planning.money import Price, PriceTerm
 from service.planning.price_choice import NoPrice, Quote
 from service.planning.prices import PriceBook
+from service.planning.quotes.numbers import period_in
 from service.planning.quotes.products import Product
 from service.planning.quotes.requests import PriceUnit
 from service.planning.quotes.results import QuoteFinding, Severity
@@ -21,7 +23,7 @@ HOURS: Final = MappingProxyType(
 _LENGTHS: Final = MappingProxyType(
     {
         PriceUnit.PER_HOUR: ((HOURS_PER_MONTH, "a month of 730 hours"), (HOURS_PER_YEAR, "a year of 8,760 hours"),
-                             (3 * HOURS_PER_YEAR, "three years"), (720.0, "30 days"), (24.0, "a day")),
+                             (3 * HOURS_PER_YEAR, "three years"), (720.0, "30 days"), (744.0, "31 days"), (24.0, "a day")),
         PriceUnit.PER_MONTH: ((12.0, "12 months"), (24.0, "24 months"), (36.0, "36 months")),
         PriceUnit.PER_YEAR: ((2.0, "two years"), (3.0, "three years"), (5.0, "five years")),
     }
@@ -62,32 +64,61 @@ class LinePrice(Struct, frozen=True):
         return per_device / HOURS.get(self.price_unit, depreciation_years * HOURS_PER_YEAR)
 
 
-def computed_total(price: LinePrice, num_devices_per_unit: int | None) -> float | None:
-    """Quantity times unit price, less the discount; of a price per device, times the devices of a unit."""
+class ComputedTotal(Struct, frozen=True):
+    """Quantity times unit price, less the discount, over the time that the line's total is for.
+
+    ``length``: that time, in units of the price; ``words``: its name, "" where it is one unit.
+    """
+
+    amount: float
+    length: float = 1.0
+    words: str = ""
+
+
+def computed_total(price: LinePrice, num_devices_per_unit: int | None, header: str) -> ComputedTotal | None:
+    """What the line comes to; of a price per device, times the devices of a unit. ``header``: of the total's column."""
     if price.quantity is None or price.net_price is None:
         return None
-    return price.quantity * price.net_price * ((num_devices_per_unit or 1) if price.is_per_device else 1)
+    one = price.quantity * price.net_price * ((num_devices_per_unit or 1) if price.is_per_device else 1)
+    length, words = _length_of_total(price, one, header)
+    return ComputedTotal(one * length, length, words)
+
+
+def _length_of_total(price: LinePrice, one: float, header: str) -> tuple[float, str]:
+    """By the sum, where it is right for some length; else by the heading."""
+    lengths = _LENGTHS.get(price.price_unit, ()) if price.price_unit else ()
+    stated = price.stated_total
+    if stated is not None:
+        for length, words in ((1.0, ""), *lengths):
+            if _agrees(stated, one * length, price, length):
+                return length, words
+    period, unit = period_in(header), price.price_unit
+    if period is not None and unit is not None and {period, unit} <= HOURS.keys():
+        named = HOURS[period] / HOURS[unit]
+        return next((each for each in lengths if math.isclose(each[0], named)), (1.0, ""))
+    return 1.0, ""
 
 
 def total_finding(
-    price: LinePrice, computed: float | None, num_devices_per_unit: int | None, header: str
+    price: LinePrice, found: ComputedTotal | None, num_devices_per_unit: int | None, header: str
 ) -> QuoteFinding | None:
-    """What is to be said of the line's sum; None where it is right, or cannot be told."""
+    """What is to be said of the line's sum; None where it is right for one unit of the price, or cannot be told."""
     stated = price.stated_total
-    if stated is None or computed is None or _agrees(stated, computed, price):
+    if stated is None or found is None:
         return None
-    for factor, text in _LENGTHS.get(price.price_unit, ()) if price.price_unit else ():
-        if _agrees(stated, computed * factor, price, factor):
-            return QuoteFinding(Severity.NOTE, header, f"The total is for {text}.")
+    computed = found.amount
+    if _agrees(stated, computed, price, found.length):
+        return QuoteFinding(Severity.NOTE, header, f"The total is right, for {found.words}.") if found.words else None
     whole = num_devices_per_unit or 1
     other = computed / whole if price.is_per_device else computed * whole
     counted = "per unit, not per device" if price.is_per_device else "per device, not per unit"
-    if whole > 1 and _agrees(stated, other, price):
+    if whole > 1 and _agrees(stated, other, price, found.length):
         return QuoteFinding(Severity.CHECK, header, f"The total is right only if the unit price is {counted}: ask which.")
-    if price.discount_ratio and _agrees(stated, computed / (1 - price.discount_ratio), price):
+    if price.discount_ratio and _agrees(stated, computed / (1 - price.discount_ratio), price, found.length):
         return QuoteFinding(Severity.WRONG, header, "The total leaves out the discount.")
+    over = f" for {found.words}" if found.words else ""
     off = f"{stated:,.2f} stands there, {stated - computed:+,.2f}"
-    return QuoteFinding(Severity.WRONG, header, f"Quantity times unit price is {computed:,.2f}; {off}.")
+    return QuoteFinding(Severity.WRONG, header, f"Quantity times unit price is {computed:,.2f}{over}; {off}.")
 
 
 def _agrees(stated: float, computed: float, price: LinePrice, factor: float = 1.0) -> bool:

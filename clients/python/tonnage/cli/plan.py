@@ -212,8 +212,8 @@ def _prices(console: Console, plans: Iterable[FleetPlan]) -> None:
         cost, price = each.cost, each.cost.price
         day = price.date or cost.purchase_date or "not dated"
         unit = f"{cost.cost_per_unit_hour:,.4g} {cost.currency} per hour"
-        source = price.source or "; ".join(cost.notes)
-        lines[f"{each.node_type or each.accelerator}: {unit}, {day}, {source}"] = None
+        about = "; ".join(filter(None, (price.source, *cost.notes)))
+        lines[f"{each.node_type or each.accelerator}: {unit}, {day}, {about}"] = None
     layout.sentences(console, "Prices", lines)
 
 

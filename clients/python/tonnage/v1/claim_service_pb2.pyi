@@ -960,7 +960,7 @@ class QuoteLine(_message.Message):
     stated_total: _builtins.float
     """The line's total as written."""
     computed_total: _builtins.float
-    """Quantity times unit price, less the discount."""
+    """Quantity times unit price, less the discount, over the time that the stated total is for: a month, say, of an hourly price."""
     price_per_device: _builtins.float
     """What one device costs in the price's unit, less the discount."""
     price_per_device_hour: _builtins.float
