@@ -48,21 +48,39 @@ def _cures(found: Capacity, asked: Question, shape: Parallelism) -> Iterator[Cur
         yield Cure("memory_utilization_ratio", rounded, text)
     if found.max_sequences:
         most = int(found.max_sequences)
-        yield Cure(asked.sequences_field, str(most), f"{_sequences(most)} of {asked.context_tokens} tokens fit")
+        yield Cure(asked.sequences_field, str(most), f"{sequences(most)} of {asked.context_tokens} tokens fit")
     limit = asked.builder.architecture.context_limit_tokens
     context = longest_context(found, min(asked.context_tokens, limit or asked.context_tokens))
     if context:
-        yield Cure("context_tokens", str(context), f"{_sequences(asked.sequences)} of {context} tokens fit")
+        yield Cure("context_tokens", str(context), f"{sequences(asked.sequences)} of {context} tokens fit")
     if asked.builder.formats.kv_bytes_per_element > 1 and _fits_as(asked.builder.with_fp8_cache, found, asked, shape):
         yield Cure("precision.kv_cache", "fp8", "it would fit with the cache in fp8")
     for weights in asked.lighter_formats:
         if _fits_as(asked.builder.with_weights(weights), found, asked, shape):
-            yield Cure("precision.weights", weights, f"it would fit with the weights in {weights}")
+            yield lighter_weights_cure(weights)
             break
-    yield from _larger_hardware(found, asked)
+    for usable, name in asked.larger_hardware:
+        if usable * asked.memory_ratio >= found.required_bytes:
+            yield larger_hardware_cure(asked, usable, name)
+            break
 
 
-def _sequences(number: int) -> str:
+def lighter_weights_cure(weights: str) -> Cure:
+    """Weights in a lighter format."""
+    return Cure("precision.weights", weights, f"it would fit with the weights in {weights}")
+
+
+def larger_hardware_cure(asked: Question, usable_bytes: float, name: str) -> Cure:
+    """The same shape on hardware whose devices have so much usable memory."""
+    size = f"{usable_bytes / _GIB:.1f} GiB"
+    text = f"the same shape fits {name}, the smallest in the catalogue that holds it ({size})"
+    if asked.hardware_field == "node.name":
+        text = f"the same shape fits {name}, whose devices have {size}"
+    return Cure(asked.hardware_field, name, text)
+
+
+def sequences(number: int) -> str:
+    """So many sequences, in words."""
     return f"{number} sequence{'' if number == 1 else 's'}"
 
 
@@ -75,16 +93,6 @@ def _fits_as(builder: FootprintBuilder, found: Capacity, asked: Question, shape:
         context_tokens=asked.context_tokens,
         sequences=asked.sequences,
     ).fits
-
-
-def _larger_hardware(found: Capacity, asked: Question) -> Iterator[Cure]:
-    for usable, name in asked.larger_hardware:
-        if usable * asked.memory_ratio >= found.required_bytes:
-            text = f"the same shape fits {name}, the smallest in the catalogue that holds it ({usable / _GIB:.1f} GiB)"
-            if asked.hardware_field == "node.name":
-                text = f"the same shape fits {name}, whose devices have {usable / _GIB:.1f} GiB"
-            yield Cure(asked.hardware_field, name, text)
-            return
 
 
 def longest_context(found: Capacity, at_most: int) -> int:

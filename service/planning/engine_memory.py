@@ -84,7 +84,7 @@ def _answer(run: EngineRun, layout: CacheLayout, stages: tuple[StageMemory, ...]
         likely=likely,
         low=low,
         high=high,
-        statement=_statement(run, likely, tightest, needed),
+        statement=_statement(run, likely, stages, tightest, needed),
         budget=tightest.lines,
         stage_budgets=tuple(StageBudget(stage.lines) for stage in stages),
         tightest_stage=number,
@@ -157,12 +157,13 @@ def _outcome(run: EngineRun, stages: tuple[StageMemory, ...], blocks: float, lon
     return EngineOutcome.STARTS
 
 
-def _statement(run: EngineRun, likely: Holding, stage: StageMemory, needed: float) -> str:
-    title, pool = f"{run.engine.title} {run.version_text}", f"{stage.pool.value / _GIB:.2f} GiB"
+def _statement(run: EngineRun, likely: Holding, stages: tuple[StageMemory, ...], tightest: StageMemory, needed: float) -> str:
+    title, pool = f"{run.engine.title} {run.version_text}", f"{tightest.pool.value / _GIB:.2f} GiB"
     longest = int(likely.longest_context_tokens)
     if likely.outcome is EngineOutcome.OUT_OF_MEMORY_LOADING_WEIGHTS:
-        weights = f"{stage.loaded_weights.value / _GIB:.2f} GiB"
-        return f"{title} runs out of memory while loading: the weights of a device take {weights}"
+        stage = max(stages, key=lambda each: each.loaded_weights.value - each.loadable_bytes)
+        weights, room = (f"{size / _GIB:.2f} GiB" for size in (stage.loaded_weights.value, stage.loadable_bytes))
+        return f"{title} runs out of memory while loading: the weights of a device take {weights} and it has {room} for them"
     if likely.outcome is EngineOutcome.REFUSED_NO_KV:
         return f"{title} does not start: {pool} is left for the KV cache"
     need = f"one sequence of {run.max_model_len} tokens needs {needed / _GIB:.2f} GiB, the pool has {pool}"

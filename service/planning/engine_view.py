@@ -1,16 +1,17 @@
 """A question asked of a named engine: what the engine says laid over the plain arithmetic."""
 
+from collections.abc import Iterator
 from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from service.planning.cures import Question, larger_hardware_cure, lighter_weights_cure, sequences
 from service.planning.device import Device
 from service.planning.engine_memory import engine_memory
-from service.planning.errors import InvalidRequest, Violation
+from service.planning.errors import InvalidRequest, PlanningError, Violation
 from service.planning.explain import Apply, plainly
-from service.planning.footprint import FootprintBuilder
-from service.planning.requests import EngineSpec, Parallelism
+from service.planning.requests import AcceleratorSpec, EngineSpec, Parallelism
 from service.planning.resolve import Resolver
 from service.planning.results import Cure, EngineMemory, EngineOutcome, Shortfall
 
@@ -20,10 +21,9 @@ class EngineView(Struct, frozen=True, dict=True):
 
     memory: EngineMemory
     at_context: EngineMemory  # the same with sequences of the asked context
-    sequences: int
-    sequences_field: str
-    context_tokens: int
+    asked: Question
     attention_groups: int
+    other_cures: tuple[Cure, ...] = ()  # beside those by the engine's own flags
 
     @cached_property
     def max_sequences(self) -> float:
@@ -35,12 +35,12 @@ class EngineView(Struct, frozen=True, dict=True):
     @property
     def max_tokens(self) -> float:
         """Tokens in sequences of the asked context, parts of a sequence counted."""
-        return float(self.at_context.replica_max_concurrency * self.context_tokens // 1)
+        return float(self.at_context.replica_max_concurrency * self.asked.context_tokens // 1)
 
     @property
     def fits(self) -> bool:
         """Whether the engine starts and holds the asked sequences at once."""
-        return self.max_sequences >= self.sequences
+        return self.max_sequences >= self.asked.sequences
 
     @property
     def headroom_bytes(self) -> float:
@@ -49,46 +49,71 @@ class EngineView(Struct, frozen=True, dict=True):
 
     @property
     def _required_bytes(self) -> float:
-        return self.at_context.needed_bytes_per_device * -(-self.sequences // self.attention_groups)
+        return self.at_context.needed_bytes_per_device * -(-self.asked.sequences // self.attention_groups)
 
     def shortfall(self) -> Shortfall | None:
-        """What the engine lacks and what cures it, by its own flags where it does not start; None where it fits."""
+        """What the engine lacks and what cures it, by its own flags where it does not start; None where it fits.
+
+        Where even weights and the engine's own memory are too large for a device, what they lack is required too.
+        """
         if self.fits:
             return None
-        has = max(0.0, self.memory.kv_pool_bytes_per_device)
+        pool, field = self.memory.kv_pool_bytes_per_device, self.asked.sequences_field
         starts = self.memory.outcome is EngineOutcome.STARTS
         required = self._required_bytes if starts else max(self.memory.needed_bytes_per_device, self._required_bytes)
-        held = f"{self.max_sequences:.0f} sequence{'' if self.max_sequences == 1 else 's'} of {self.context_tokens} tokens fit"
-        cures = (Cure(self.sequences_field, f"{self.max_sequences:.0f}", held),) if self.max_sequences else ()
+        held = f"{sequences(int(self.max_sequences))} of {self.asked.context_tokens} tokens fit"
+        fewer = (Cure(field, f"{self.max_sequences:.0f}", held),) if self.max_sequences else ()
         description = f"{self.memory.statement}; {held}" if starts else self.memory.statement
-        short = max(0.0, required - has)
-        return Shortfall("ENGINE_KV_POOL", required, has, short, description, (*cures, *self.memory.remedies))
+        required, has = required - min(0.0, pool), max(0.0, pool)
+        cures = (*fewer, *self.memory.remedies, *self.other_cures)
+        return Shortfall("ENGINE_KV_POOL", required, has, max(0.0, required - has), description, cures)
 
 
 class EngineQuestion(Struct, frozen=True):
     """An engine asked about one model on one kind of device, shape after shape."""
 
     resolver: Resolver
-    builder: FootprintBuilder
     device: Device
     engine: EngineSpec
-    sequences: int
-    sequences_field: str
-    context_tokens: int
+    asked: Question
 
     def view(self, shape: Parallelism, *, with_remedies: bool = True, apply: Apply = plainly) -> EngineView:
         """What the engine says of a shape. InvalidRequest, NotFound or Unanswerable as ``engine_memory``."""
-        settings = replace(self.engine, max_model_len=self.engine.max_model_len or self.context_tokens)
+        context_tokens = self.asked.context_tokens
+        settings = replace(self.engine, max_model_len=self.engine.max_model_len or context_tokens)
         memory = self._memory(settings, shape, with_remedies, apply)
-        same = settings.max_model_len == self.context_tokens
-        context = replace(settings, max_model_len=self.context_tokens)
+        same = settings.max_model_len == context_tokens
+        context = replace(settings, max_model_len=context_tokens)
         at_context = memory if same else self._memory(context, shape, False, plainly)
-        return EngineView(memory, at_context, self.sequences, self.sequences_field, self.context_tokens, shape.attention_data)
+        view = EngineView(memory, at_context, self.asked, shape.attention_data)
+        if view.fits or not with_remedies:
+            return view
+        return replace(view, other_cures=tuple(self._other_cures(shape)))
 
     def _memory(self, settings: EngineSpec, shape: Parallelism, with_remedies: bool, apply: Apply) -> EngineMemory:
         return engine_memory(
-            self.resolver.catalogue, self.builder, shape, self.device, settings, with_remedies=with_remedies, apply=apply
+            self.resolver.catalogue, self.asked.builder, shape, self.device, settings, with_remedies=with_remedies, apply=apply
         )
+
+    def _other_cures(self, shape: Parallelism) -> Iterator[Cure]:
+        """Lighter weights and larger devices, each tried before it is named."""
+        for weights in self.asked.lighter_formats:
+            lighter = replace(self.asked, builder=self.asked.builder.with_weights(weights))
+            if replace(self, asked=lighter)._fits(shape):
+                yield lighter_weights_cure(weights)
+                break
+        for usable, name in self.asked.larger_hardware:
+            node = self.resolver.catalogue.node_types.get(name)
+            device = self.resolver.device(AcceleratorSpec(node.accelerator if node else name))
+            if replace(self, device=device)._fits(shape):
+                yield larger_hardware_cure(self.asked, usable, name)
+                break
+
+    def _fits(self, shape: Parallelism) -> bool:
+        try:
+            return self.view(shape, with_remedies=False).fits
+        except PlanningError:
+            return False
 
 
 def check_engine(engine: EngineSpec | None, context_tokens: int, memory_utilization_ratio: float | None) -> None:

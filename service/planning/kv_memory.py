@@ -7,7 +7,7 @@ from service.planning import defaults
 from service.planning.capacity import Capacity, known_capacity, tightest_stage
 from service.planning.cures import Question, shortfall
 from service.planning.device import Device, MemoryBasis
-from service.planning.engine_view import EngineQuestion, EngineView, check_engine
+from service.planning.engine_view import EngineQuestion, check_engine
 from service.planning.explain import Apply, Recorder, plainly, show_cache_formulas
 from service.planning.footprint import Footprint, StageFootprint
 from service.planning.formats import lighter_formats
@@ -44,12 +44,15 @@ def estimate_kv_memory(resolver: Resolver, request: EstimateKvMemoryRequest) -> 
     apply: Apply = recorder or plainly
     if recorder:
         show_cache_formulas(split.builder, apply)
-    view = _engine_view(resolver, request, split, device, batch_size, apply)
-    ratio, ratio_note = defaults.memory_ratio(view.memory.memory_fraction if view else request.memory_utilization_ratio)
-    found = known_capacity(split.footprint, device, ratio, request.context_tokens, batch_size, apply)
+    ratio, ratio_note = defaults.memory_ratio(request.memory_utilization_ratio)
     lighter = lighter_formats(split.architecture, split.builder.formats, device)
     larger = resolver.larger_accelerators(device, split.footprint.shape.num_devices)
     asked = Question(batch_size, "batch_size", request.context_tokens, ratio, split.builder, lighter, larger)
+    view = None
+    if request.engine:
+        view = EngineQuestion(resolver, device, request.engine, asked).view(request.parallelism, apply=apply)
+        ratio, ratio_note = defaults.memory_ratio(view.memory.memory_fraction)
+    found = known_capacity(split.footprint, device, ratio, request.context_tokens, batch_size, apply)
     own = view.memory.assumptions if view else (defaults.memory_note(device), defaults.NOT_COUNTED)
     beyond = defaults.context_note(request.context_tokens, split.architecture.context_limit_tokens)
     notes = (*split.notes, *device.notes, batch_note, ratio_note, beyond, *own)
@@ -72,20 +75,6 @@ def estimate_kv_memory(resolver: Resolver, request: EstimateKvMemoryRequest) -> 
         explanation=recorder.explanation(_figures(device)) if recorder else None,
         engine_memory=view.memory if view else None,
     )
-
-
-def _engine_view(
-    resolver: Resolver,
-    request: EstimateKvMemoryRequest,
-    split: SplitModel,
-    device: Device,
-    batch_size: int,
-    apply: Apply,
-) -> EngineView | None:
-    if request.engine is None:
-        return None
-    question = EngineQuestion(resolver, split.builder, device, request.engine, batch_size, "batch_size", request.context_tokens)
-    return question.view(request.parallelism, apply=apply)
 
 
 def _tightest(stages: tuple[StageFootprint, ...], request: EstimateKvMemoryRequest, batch_size: int) -> int:

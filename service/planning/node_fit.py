@@ -28,9 +28,7 @@ def fit_node(resolver: Resolver, request: FitNodeRequest) -> FitNodeResponse:
     field = "node.name" if node else "accelerator.name"
     lighter = lighter_formats(builder.architecture, builder.formats, device)
     asked = Question(concurrency, "concurrency", context, ratio, builder, lighter, larger, field)
-    engine = None
-    if request.engine:
-        engine = EngineQuestion(resolver, builder, device, request.engine, concurrency, "concurrency", context)
+    engine = EngineQuestion(resolver, device, request.engine, asked) if request.engine else None
     search = ShapeSearch(asked, device, devices_per_node, engine)
     candidates = search.candidates(request.max_num_nodes, defaults.MAX_NUM_NODES)
     best = smallest(candidates)

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from service.planning.errors import InvalidRequest, NotFound, Unanswerable
 from service.planning.planner import Planner
-from service.planning.requests import EngineSpec, Parallelism
+from service.planning.requests import EngineSpec, NodeSpec, Parallelism
 from service.planning.results import EngineOutcome
 from tests.planning.questions import fit, kv_memory
 
@@ -90,6 +90,36 @@ def test_a_node_by_what_the_engine_starts(planner: Planner) -> None:
     # The engine's own memory leaves less than the plain arithmetic.
     assert engine.smallest.max_sequences < plain.smallest.max_sequences
     assert {candidate.parallelism for candidate in plain.candidates} == {c.parallelism for c in engine.candidates}
+
+
+def test_weights_beyond_the_device_are_short_of_all_that_they_lack(planner: Planner) -> None:
+    # DeepSeek-V3 has 671e9 weights of 8 bits: on 8 devices 78 GiB each, of which 79.65 GiB are usable.
+    asked = replace(fit("deepseek-v3", context=4096), engine=EngineSpec("vllm", "0.19"), max_num_nodes=1)
+    found = [each for each in planner.fit_node(asked).candidates if each.shortfall is not None]
+    assert found
+    for each in found:
+        assert each.engine_memory is not None
+        assert each.shortfall is not None
+        pool, needed = each.engine_memory.kv_pool_bytes_per_device, each.engine_memory.needed_bytes_per_device
+        if pool < 0:
+            assert each.shortfall.available_bytes_per_device == 0
+            assert each.shortfall.short_bytes_per_device == pytest.approx(needed - pool)
+    assert any("it has" in each.shortfall.description for each in found if each.shortfall)
+
+
+def test_a_node_that_is_too_small_gets_cures_that_hold(planner: Planner) -> None:
+    asked = replace(fit("deepseek-v3", context=4096), engine=EngineSpec("vllm", "0.19"), max_num_nodes=1)
+    answer = planner.fit_node(asked)
+    assert not answer.fits
+    short = {each.parallelism: each.shortfall for each in answer.candidates if each.shortfall is not None}
+    nearest = min(short, key=lambda shape: short[shape].short_bytes_per_device)
+    cures = {cure.field: cure.value for cure in short[nearest].cures}
+    assert {"precision.weights", "node.name"} <= set(cures)
+    lighter = replace(asked, precision=replace(asked.precision, weights=cures["precision.weights"]))
+    larger = replace(asked, node=NodeSpec(cures["node.name"]))
+    for cured in (lighter, larger):
+        held = {each.parallelism: each.fits for each in planner.fit_node(cured).candidates}
+        assert held[nearest]
 
 
 @pytest.mark.parametrize(

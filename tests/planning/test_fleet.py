@@ -16,7 +16,7 @@ from service.planning.fleet.results import ExcuseReason, FleetLimit, PoolRole, R
 from service.planning.money import CostSplit
 from service.planning.planner import Planner
 from service.planning.purchase import Power, PurchaseModel
-from service.planning.requests import EngineSpec
+from service.planning.requests import EngineSpec, Precision
 from tests.planning.fleet_questions import fleet, own_prices, workload
 
 
@@ -94,6 +94,22 @@ def test_every_option_is_a_plan_or_has_an_excuse(planner: Planner) -> None:
     assert unpriced == {plan.node_type for plan in answer.plans if plan.cost is None}
     priced = [plan.cost is not None for plan in answer.plans]
     assert sorted(priced, reverse=True) == priced  # those without a price come last
+
+
+def test_assumptions_are_those_of_the_plans_shown(planner: Planner) -> None:
+    # 70.6 GB of weights on one H100 leave room for a request of 8,250 tokens at 0.98 of its memory alone.
+    load = workload(1.0, input_tokens=8000, output_tokens=500)
+    level = ServiceLevel(ttft_seconds=20.0, tpot_seconds=1.0)
+    question = fleet("llama-3.1-70b", load, nodes=(), accelerators=("h100-sxm", "mi300x"), level=level)
+    question = replace(question, precision=Precision(weights="fp8"))
+    usual, tight = "the engine may take 0.9 of the memory", "the engine may take 0.98 of the memory"
+    found = planner.plan_fleet(question)
+    assert usual in found.assumptions
+    assert not any(tight in note for note in found.assumptions)
+    # Where it is a plan, it is the only one that needs so much.
+    narrow = planner.plan_fleet(replace(question, max_tensor=1)).assumptions
+    assert f"mi300x one device: {usual}" in narrow
+    assert any(note.startswith(f"h100-sxm one device: {tight}") for note in narrow)
 
 
 def test_without_any_price_power_ranks(planner: Planner) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 MAX_ROWS: Final = 8
-MAX_SENTENCES: Final = 12
+MAX_SENTENCES: Final = 16
 MAX_SOURCES: Final = 12
 _MAX_STEPS: Final = 30
 _CITED_SOURCES: Final = 4
@@ -67,11 +67,11 @@ class Writer:
             summary += f" [Sources: {'; '.join(cited[:_CITED_SOURCES])}]"
         return Answer(
             summary=summary,
-            figures={name: value for name, value in (figures or {}).items() if value is not None},
-            rows=[dict(row) for row, _ in zip(rows, range(MAX_ROWS), strict=False)],
+            figures={name: plain(value) for name, value in (figures or {}).items() if value is not None},
+            rows=[{name: plain(value) for name, value in row.items()} for row, _ in zip(rows, range(MAX_ROWS), strict=False)],
             steps=_steps_of(reply)[:_MAX_STEPS] if explained else [],
-            notes=unique(notes)[:MAX_SENTENCES],
-            assumptions=unique([*assumptions, *reply.get("assumptions", ())])[:MAX_SENTENCES],
+            notes=_first(unique(notes)),
+            assumptions=_first(unique([*assumptions, *reply.get("assumptions", ())])),
             sources=cited[:MAX_SOURCES],
             next=unique(hints)[:MAX_SENTENCES],
             catalogue_revision=reply.get("catalogue_revision", ""),
@@ -81,6 +81,26 @@ class Writer:
 def unique(items: Iterable[str]) -> list[str]:
     """The items in their order, each once, none empty."""
     return [item for item in dict.fromkeys(items) if item]
+
+
+def plain(value: Any) -> Any:
+    """A figure without the digits that binary floating point adds, and without a point where it is whole.
+
+    >>> plain(79.80000000000001), plain(28.0), plain(0.25), plain("28.0"), plain(True)
+    (79.8, 28, 0.25, '28.0', True)
+    """
+    if not isinstance(value, float):
+        return value
+    rounded = float(f"{value:.12g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def _first(sentences: list[str]) -> list[str]:
+    """As many as a model should have to read; where some are left out, the last line says how many."""
+    if len(sentences) <= MAX_SENTENCES:
+        return sentences
+    left_out = len(sentences) - MAX_SENTENCES + 1
+    return [*sentences[: MAX_SENTENCES - 1], f"{left_out} more are left out here; the REST API gives all"]
 
 
 def _sources_of(reply: Mapping[str, Any]) -> list[str]:

@@ -127,6 +127,12 @@ PerSecond = Annotated[
     BeforeValidator(_quantity(_RATES, "a number per second, such as 50 or '3000 per minute'")),
     WithJsonSchema({"type": ["number", "string"]}),
 ]
+_dollars = _quantity({"usd": 1.0, "usd/h": 1.0, "/h": 1.0, "dollars": 1.0}, "US dollars per hour, such as 2.10 or '$2.10'")
+DollarsPerHour = Annotated[
+    float,
+    BeforeValidator(lambda value: _dollars(value.strip().removeprefix("$") if isinstance(value, str) else value)),
+    WithJsonSchema({"type": ["number", "string"]}),
+]
 Ratio = Annotated[
     float,
     BeforeValidator(_quantity(_RATIOS, "a ratio from 0 to 1, or a percentage such as '90 %'")),

@@ -9,7 +9,7 @@ from pydantic import Field
 from service.api.errors import shortened
 from service.api.mcp.answers import Answer
 from service.api.mcp.names import Hardware
-from service.api.mcp.prose import gibibytes, number, sentence
+from service.api.mcp.prose import counted, gibibytes, number, sentence
 from service.api.mcp.terms import TERMS, term
 from service.api.mcp.tools import Desk, Tool
 from service.formulas import REGISTRY
@@ -43,7 +43,7 @@ def look_up(desk: Desk) -> Tool:
         several = _several(desk, name)
         if several is not None:
             return await _side_by_side(desk, several)
-        place = _hardware(desk, name)
+        place = _hardware(desk, name) or _hardware(desk, _about(name))
         if place is not None:
             return await (_accelerator(desk, place) if place.node_type is None else _node_type(desk, place))
         formula = _formula_like(name)
@@ -69,6 +69,20 @@ def _hardware(desk: Desk, name: str) -> Hardware | None:
         return None
 
 
+def _about(name: str) -> str:
+    """What a phrase is about: "price of an H100" is about an H100, whose answer says all of it."""
+    return " ".join(word for word in re.findall(r"[^\s?:]+", name) if word.casefold() not in _ASKED_OF_HARDWARE)
+
+
+_ASKED_OF_HARDWARE = frozenset(
+    {
+        *("a", "an", "the", "of", "for", "in", "what", "is", "are", "how", "much", "does", "per", "hour"),
+        *("price", "prices", "pricing", "cost", "costs", "spec", "specs", "specification", "specifications"),
+        *("memory", "bandwidth", "peak", "flops", "tflops", "power", "tdp"),
+    }
+)
+
+
 def _formula_like(name: str) -> str | None:
     """The formula that a phrase means: "KV cache bytes per token", "ridge point"."""
     wanted = frozenset(re.findall(r"[a-z]+", name.casefold())) - {"formula", "the", "of", "for"}
@@ -88,7 +102,7 @@ async def _accelerator(desk: Desk, place: Hardware) -> Answer:
     prices = await desk.ask("ListPrices", {"accelerator": place.accelerator, "page_size": 50})
     found = reply["accelerator"]
     dense = [peak for peak in found["peaks"] if peak["sparsity"] == "dense"]
-    figures = {name: found[name]["value"] for name in _ACCELERATOR_FIGURES if name in found}
+    figures = {unit_name: found[name]["value"] for name, unit_name in _ACCELERATOR_FIGURES.items() if name in found}
     used = [found[name] for name in _ACCELERATOR_FIGURES if name in found] + [peak["figure"] for peak in found["peaks"]]
     memory = f"{_printed(found['marketed_memory'])} as marketed"
     if "usable_memory" in found:
@@ -98,7 +112,7 @@ async def _accelerator(desk: Desk, place: Hardware) -> Answer:
         parts.insert(0, f"{shown(found['memory_bandwidth']['value'], 'B/s')}")
     summary = (
         f"{found['title']} ({found['name']}, {found['status']}); figures are for {found['counted_unit']}: "
-        f"{'; '.join(_peak(found, peak) for peak in sorted(dense, key=_interest)[:4])}; {'; '.join(parts)}."
+        f"{'; '.join(_peak(found, peak) for peak in sorted(dense, key=_interest)[:4])}; {'; '.join(parts)}.{_listed(prices)}"
     )
     return desk.answer(
         reply,
@@ -113,7 +127,14 @@ async def _accelerator(desk: Desk, place: Hardware) -> Answer:
     )
 
 
-_ACCELERATOR_FIGURES = ("memory_bandwidth", "marketed_memory", "usable_memory", "max_power", "num_compute_units", "l2_cache")
+_ACCELERATOR_FIGURES = {
+    "memory_bandwidth": "memory_bandwidth_bytes_per_second",
+    "marketed_memory": "marketed_memory_bytes",
+    "usable_memory": "usable_memory_bytes",
+    "max_power": "max_power_watts",
+    "num_compute_units": "num_compute_units",
+    "l2_cache": "l2_cache_bytes",
+}
 
 
 def _printed(figure: dict[str, Any]) -> str:
@@ -139,6 +160,23 @@ def _peak(found: dict[str, Any], dense: dict[str, Any]) -> str:
 def _conflict(conflict: dict[str, Any]) -> str:
     figures = "; ".join(conflict["figures"])
     return f"sources disagree ({conflict['status']}) on {conflict['field']}: {figures}. {conflict['reason']}"
+
+
+def _listed(prices: dict[str, Any]) -> str:
+    """A sentence on what is asked for a device on demand, in dollars; empty where no such price is known."""
+    asked = [each for each in prices["prices"] if each.get("term") == "ON_DEMAND" and each["currency"] == "USD"]
+    amounts = sorted(each["amount_per_hour"] / devices for each in asked if (devices := _num_devices(each)))
+    if not amounts:
+        return ""
+    dates = sorted(each["date"] for each in asked if each["date"])
+    dated = f", {' to '.join(dict.fromkeys((dates[0], dates[-1])))}" if dates else ""
+    span = f"{amounts[0]:,.2f}" if amounts[0] == amounts[-1] else f"{amounts[0]:,.2f} to {amounts[-1]:,.2f}"
+    return f" Listed on demand at {span} USD per device-hour ({counted(len(amounts), 'price')}{dated})."
+
+
+def _num_devices(price: dict[str, Any]) -> int:
+    """Devices that a price pays for; 0 where that is not known, or it is paid on top of something."""
+    return {"PER_DEVICE": 1, "PER_NODE": price.get("num_devices") or 0}.get(price.get("basis", ""), 0)
 
 
 def _prices(prices: dict[str, Any]) -> list[dict[str, Any]]:

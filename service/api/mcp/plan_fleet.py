@@ -1,14 +1,16 @@
 """The tool that says how many devices a load needs, of which kind, at what cost."""
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from service.api.errors import FieldViolation, MalformedRequest
 from service.api.mcp.answers import Answer
-from service.api.mcp.arguments import PerSecond, Seconds, Whole, precision
-from service.api.mcp.prose import counted, number, seconds, sentence
+from service.api.mcp.arguments import DollarsPerHour, PerSecond, Seconds, Whole, precision
+from service.api.mcp.names import Hardware
+from service.api.mcp.prose import counted, number, percent, seconds, sentence
 from service.api.mcp.tools import Desk, Model, Tool, given
 
 #: Taken where a chatbot's user says no service level: an answer that begins within two seconds and reads faster than people do.
@@ -17,6 +19,8 @@ _TPOT_SECONDS = 0.1
 #: A question with some context, and an answer of a paragraph or two.
 _INPUT_TOKENS, _OUTPUT_TOKENS = 1024, 256
 _SHOWN_PLANS = 6
+#: Fleets that the summary names, and reasons for others that the notes give.
+_TOLD_PLANS, _SHOWN_EXCUSES = 3, 5
 
 
 def plan_fleet(desk: Desk) -> Tool:
@@ -32,9 +36,13 @@ def plan_fleet(desk: Desk) -> Tool:
         tpot_seconds: Annotated[Seconds | None, Field(description="between tokens (0.1 s if no time is given)")] = None,
         engine: Annotated[str | None, Field(description="vllm (default), sglang, tensorrt-llm")] = None,
         weights_precision: str | None = None,
+        kv_cache_precision: str | None = None,
         term: Annotated[str | None, Field(description="on demand (default), spot, reserved 1y or 3y")] = None,
         headroom_ratio: Annotated[float | None, Field(description="0.2 keeps a fifth in reserve")] = None,
         redundant_nodes: Whole | None = None,
+        usd_per_device_hour: Annotated[
+            DollarsPerHour | None, Field(description="a price of your own; name one hardware")
+        ] = None,
     ) -> Answer:
         """How many GPUs of which kind carry a load within a service level, and what do they cost? Which is cheaper?
 
@@ -42,7 +50,8 @@ def plan_fleet(desk: Desk) -> Tool:
         Sizes rest on estimates of a calibrated engine; what has none is left out, with the reason.
         """
         named = desk.names.model(model)
-        nodes, accelerators, notes = _places(desk, hardware)
+        places = desk.names.several(hardware)
+        nodes, accelerators, notes = _places(places)
         if ttft_seconds is None and tpot_seconds is None:
             ttft_seconds, tpot_seconds = _TTFT_SECONDS, _TPOT_SECONDS
             notes.append(f"service level: first token in {_TTFT_SECONDS:g} s, {_TPOT_SECONDS:g} s a token (not given)")
@@ -65,7 +74,8 @@ def plan_fleet(desk: Desk) -> Tool:
             "node_types": nodes or None,
             "accelerators": accelerators or None,
             "engines": None if engine is None else [{"name": engine}],
-            "precision": given(weights=precision(weights_precision)),
+            "precision": given(weights=precision(weights_precision), kv_cache=precision(kv_cache_precision)),
+            "price_list": _own_price(places, usd_per_device_hour),
             "term": _term(term),
             "headroom_ratio": headroom_ratio,
             "redundant_nodes": redundant_nodes,
@@ -73,15 +83,15 @@ def plan_fleet(desk: Desk) -> Tool:
         }
         reply = await desk.ask("PlanFleet", question)
         load = f"{named.title}, {number(requests_per_second)} requests/s of {input_tokens:,} + {output_tokens:,} tokens"
-        return _answer(desk, reply, load, [named.note, *notes])
+        return _answer(desk, reply, load, [named.note, *notes], is_narrow=bool(places))
 
     return tool
 
 
-def _places(desk: Desk, hardware: str) -> tuple[list[str], list[str], list[str]]:
+def _places(places: list[Hardware]) -> tuple[list[str], list[str], list[str]]:
     """Node types, accelerators, and what is to be said of how they were named."""
     nodes, accelerators, notes = [], [], []
-    for place in desk.names.several(hardware):
+    for place in places:
         notes.append(place.note)
         if place.node_type is not None:
             nodes.append(place.node_type)
@@ -90,6 +100,20 @@ def _places(desk: Desk, hardware: str) -> tuple[list[str], list[str], list[str]]
         if place.num_devices is not None:
             notes.append(f"the count of {place.accelerator} is not used: how many there must be is the answer")
     return nodes, accelerators, notes
+
+
+def _own_price(places: list[Hardware], usd_per_device_hour: float | None) -> dict[str, Any] | None:
+    if usd_per_device_hour is None:
+        return None
+    if len(places) != 1:
+        problem = "it is the price of one kind of hardware: name one in hardware, and ask about each by itself"
+        raise MalformedRequest([FieldViolation("usd_per_device_hour", problem)])
+    [place] = places
+    price = {"accelerator": place.accelerator, "amount_per_hour": usd_per_device_hour, "basis": "PER_DEVICE"}
+    if place.node_type is not None:
+        amount = usd_per_device_hour * (place.num_devices or 1)
+        price = {"node_type": place.node_type, "amount_per_hour": amount, "basis": "PER_NODE"}
+    return {"prices": [price | {"currency": "USD"}]}
 
 
 def _term(text: str | None) -> str | None:
@@ -112,35 +136,60 @@ _TERMS = {
 }
 
 
-def _answer(desk: Desk, reply: dict[str, Any], load: str, notes: list[str]) -> Answer:
+def _answer(desk: Desk, reply: dict[str, Any], load: str, notes: list[str], *, is_narrow: bool) -> Answer:
     plans = reply["plans"]
     if not plans:
         return _none(desk, reply, load, notes)
     by = {"COST": "cheapest first", "POWER": "least power first", "DEVICES": "fewest devices first"}[reply["ranking"]]
     first, *others = plans
-    summary = f"For {load} ({by}): {_said(first)}."
+    summary = f"For {load} ({by}): {_said(first)}, {_load(first)}."
     if others:
-        summary += f" Next: {'; '.join(map(_said, others[:2]))}."
-    summary += " Sizes are estimates, prices list prices of their date."
+        summary += f" Next: {'; '.join(map(_said, others[: _TOLD_PLANS - 1]))}."
+    own = any(_price(plan).get("is_own") for plan in plans)
+    summary += f" Sizes are estimates, prices {'as given' if own else 'list prices of their date'}."
     return desk.answer(
         reply,
         summary,
         figures=_figures(first),
         rows=map(_row, plans),
-        notes=[f"{_name(each)}: {each['text']}" for each in reply["excuses"] if each["reason"] not in {"COSTS_MORE"}][:4],
+        notes=[*_priced(plans), *_excused(reply["excuses"])[:_SHOWN_EXCUSES]],
         assumptions=notes,
         sources=[_price(each)["source"] for each in plans if _price(each)],
         hints=(
-            "hardware narrows the choice",
+            "" if is_narrow else "hardware narrows the choice",
             "how_fast shows the speed of one replica",
             "headroom_ratio and redundant_nodes add reserve",
+            "usd_per_device_hour takes a price of your own",
         ),
     )
 
 
+def _load(plan: dict[str, Any]) -> str:
+    """How near to its limit the estimate sees the fleet."""
+    return f"at {percent(round(plan['utilization_ratio'], 2))} of what they carry"
+
+
+def _priced(plans: list[dict[str, Any]]) -> Iterator[str]:
+    """What to know of the prices of the fleets that the summary names, and what of the hour an output token's price holds."""
+    for plan in plans[:_TOLD_PLANS]:
+        for note in (plan.get("cost") or {}).get("notes", ()):
+            yield f"{plan['node_type'] or plan['accelerator']}: {note}"
+    if any("cost" in plan for plan in plans):
+        yield "input and output tokens share the cost of an hour by the time that devices spend on each"
+
+
+def _excused(excuses: list[dict[str, Any]]) -> list[str]:
+    """Why hardware is missing from the plans: one line for each reason, with the first hardware of which it is true."""
+    named: dict[str, list[str]] = {}
+    for each in excuses:
+        if each["reason"] != "COSTS_MORE":
+            named.setdefault(each["text"], []).append(_name(each))
+    return [f"{names[0]}{f' and {len(names) - 1} others' if len(names) > 1 else ''}: {text}" for text, names in named.items()]
+
+
 def _none(desk: Desk, reply: dict[str, Any], load: str, notes: list[str]) -> Answer:
     infeasible = reply.get("infeasible")
-    reasons = [f"{_name(each)}: {each['text']}" for each in reply["excuses"]]
+    reasons = _excused(reply["excuses"])
     summary = (
         f"No fleet carries {load}. {sentence(infeasible['reason']) if infeasible else ' '.join(map(sentence, reasons[:2]))}"
     )
@@ -164,11 +213,30 @@ def _said(plan: dict[str, Any]) -> str:
     if cost is None:
         return f"{text}, price unknown"
     price, unit = _price(plan), cost["currency"]
-    dated = f", {price['provider']} {price['term'].lower().replace('_', ' ')}, {price['date'] or 'undated'}" if price else ""
+    offer = f", {_offer(price)}" if price else ""
     return (
-        f"{text} at {cost['cost_per_hour']:,.2f} {unit} per hour, "
-        f"{cost['output_cost_per_million_tokens']:.3g} {unit} per million output tokens{dated}"
+        f"{text} at {cost['cost_per_hour']:,.2f} {unit} per hour{_whole_machines(plan)}, "
+        f"{cost['input_cost_per_million_tokens']:.3g} per million input and "
+        f"{cost['output_cost_per_million_tokens']:.3g} per million output tokens{offer}"
     )
+
+
+def _whole_machines(plan: dict[str, Any]) -> str:
+    """What the fleet costs where its devices are let by the machine and do not fill the last one; empty where they do."""
+    each, price = plan["cost"]["cost_per_unit_hour"], _price(plan)
+    size = price.get("num_devices") or 1
+    if plan["node_type"] or price.get("basis") != "PER_NODE" or not plan["num_devices"] % size:
+        return ""
+    machines = -(-plan["num_devices"] // size)
+    return f" ({machines * size * each:,.2f} as {counted(machines, 'whole machine')} of {size})"
+
+
+def _offer(price: dict[str, Any]) -> str:
+    if price["is_own"]:
+        return "at the price given"
+    term = price["term"].lower().replace("_", " ")
+    date = f"as of {price['date']}" if price["date"] else "of no known date"
+    return f"{price['provider']} {term}, {date}"
 
 
 def _name(excuse: dict[str, Any]) -> str:

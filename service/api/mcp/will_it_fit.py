@@ -14,6 +14,8 @@ from service.api.mcp.tools import Desk, Explain, Hardware, Model, Tool, given
 _CONTEXT_TOKENS = 4096
 _DEVICES_PER_NODE = 8
 _KIND = "by arithmetic: weights and cache are exact, the engine's own memory is left to the reserve"
+_KIND_OF_ENGINE = "as the engine would allot it: weights are exact, its own memory is from start-up logs"
+_TOLD_CURES = 3
 
 
 def will_it_fit(desk: Desk) -> Tool:
@@ -82,13 +84,15 @@ async def _on_one(
 ) -> Answer:
     reply = await desk.ask("EstimateKvMemory", question | {"accelerator": {"name": on.accelerator}})
     shortfall, engine = reply.get("shortfall"), reply.get("engine_memory")
-    what = f"{named.title} with {load} on 1 × {on.accelerator} ({_KIND})"
+    what = f"{named.title} with {load} on 1 × {on.accelerator} ({_kind(engine)})"
     if reply.get("fits") is None:
         summary = f"Unknown for {what}: no usable memory of it is known."
-    elif shortfall is None:
-        summary = f"Yes, it fits: {what}. Weights take {gibibytes(reply['weight_bytes_per_device'])}, {_cache(reply)}."
-    else:
+    elif shortfall is not None:
         summary = f"No: {what}. {sentence(shortfall['description'])} {_cures(shortfall)}".strip()
+    elif engine is not None:
+        summary = f"Yes, it fits: {what}. {sentence(engine['statement'])}"
+    else:
+        summary = f"Yes, it fits: {what}. Weights take {gibibytes(reply['weight_bytes_per_device'])}, {_cache(reply)}."
     figures = {
         "fits": reply.get("fits"),
         **{name: reply.get(name) for name in _KV_FIGURES},
@@ -97,7 +101,7 @@ async def _on_one(
     }
     return desk.answer(
         reply,
-        summary if engine is None else f"{summary} {sentence(engine['statement'])}",
+        summary,
         figures=figures,
         rows=(shortfall or {}).get("cures", ()) or reply["budget"],
         explained=explain,
@@ -106,6 +110,10 @@ async def _on_one(
         if reply.get("fits")
         else ("leave the count out to hear how many fit",),
     )
+
+
+def _kind(engine: Any) -> str:
+    return _KIND if engine is None else _KIND_OF_ENGINE
 
 
 def _cache(reply: dict[str, Any]) -> str:
@@ -130,23 +138,22 @@ async def _on_several(
 ) -> Answer:
     counted = await desk.ask("FitNode", question | _place(on)) if on.num_devices is not None else None
     reply = counted if counted is not None and counted["fits"] else await desk.ask("FitNode", question | _place(on, free=True))
-    what = f"{named.title} with {load}"
+    what, kind = f"{named.title} with {load}", _kind(question["engine"])
     smallest = reply.get("smallest")
     one = next((each for each in reply["candidates"] if each["num_devices"] == 1), None)
     if counted is not None:
         where = on.node_type or f"{on.num_devices} × {on.accelerator}"
-        verdict = (
-            f"{'Yes' if counted['fits'] else 'No'}: {what} {'fits' if counted['fits'] else 'does not fit'} {where} ({_KIND})."
-        )
+        yes = counted["fits"]
+        verdict = f"{'Yes' if yes else 'No'}: {what} {'fits' if yes else 'does not fit'} {where} ({kind})."
         tried = counted["candidates"]
     else:
         alone = one is not None and one["fits"]
-        verdict = f"{'Yes, one is enough' if alone else 'Not on one'}: {what}, {on.accelerator} ({_KIND})."
+        verdict = f"{'Yes, one is enough' if alone else 'Not on one'}: {what}, {on.accelerator} ({kind})."
         tried = [one] if one is not None else []
     nearest = _nearest(tried)
     if nearest is not None and not any(each["fits"] for each in tried):
         split = f", split as {_shape(nearest)}" if nearest["num_devices"] > 1 else ""
-        verdict += f" {sentence(nearest['shortfall']['description'] + split)}"
+        verdict += f" {sentence(nearest['shortfall']['description'] + split)} {_cures(nearest['shortfall'])}".rstrip()
     parts = [verdict, f"{reply['summary'].rstrip('.')}." if smallest is not None or counted is None else ""]
     engine = (smallest or {}).get("engine_memory")
     if engine is not None:
@@ -212,18 +219,15 @@ _FIT_FIGURES = (
 
 
 def _rows(reply: dict[str, Any]) -> list[dict[str, Any]]:
-    """The shapes that fit, or those that were tried."""
+    """The shapes that fit, or those that were tried; of such as differ in how experts are split alone, the first."""
     fitting = [each for each in reply["candidates"] if each["fits"]]
-    return [
-        {
-            "num_devices": each["num_devices"],
-            "shape": _shape(each),
-            "fits": each["fits"],
-            "max_sequences": each.get("max_sequences"),
-            "crosses_link_domain": each["crosses_link_domain"],
-        }
-        for each in fitting or reply["candidates"]
-    ]
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for each in fitting or reply["candidates"]:
+        split, held = each["parallelism"], each.get("max_sequences")
+        alike = (split["tensor"], split["pipeline"], split["attention_data"], held)
+        row = {"num_devices": each["num_devices"], "shape": _shape(each), "fits": each["fits"], "max_sequences": held}
+        rows.setdefault(alike, row | {"crosses_link_domain": each["crosses_link_domain"]})
+    return list(rows.values())
 
 
 def _short(shortfall: dict[str, Any] | None) -> dict[str, Any]:
@@ -232,4 +236,4 @@ def _short(shortfall: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _cures(shortfall: dict[str, Any]) -> str:
-    return " ".join(sentence(cure["description"]) for cure in shortfall["cures"][:3])
+    return " ".join(sentence(cure["description"]) for cure in shortfall["cures"][:_TOLD_CURES])

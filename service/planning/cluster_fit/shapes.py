@@ -63,9 +63,5 @@ class Shapes:
         request, device = self._request, group.device
         concurrency = request.concurrency or defaults.CONCURRENCY
         asked = Question(concurrency, "concurrency", request.context_tokens, self._ratio, self._builder, (), ())
-        engine = None
-        if request.engine:
-            engine = EngineQuestion(
-                self._resolver, self._builder, device, request.engine, concurrency, "concurrency", request.context_tokens
-            )
+        engine = EngineQuestion(self._resolver, device, request.engine, asked) if request.engine else None
         return ShapeSearch(asked, device, devices_per_node, engine)

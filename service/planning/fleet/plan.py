@@ -83,7 +83,7 @@ def plan_fleet(serving: ServingEstimator, request: PlanFleetRequest, stop: Stop 
         ranking=ranking,
         num_candidates=search.options.num_candidates,
         unread_prices=costing.book.unread,
-        assumptions=_assumptions(search),
+        assumptions=(*_assumptions(search), *_of_replicas(chosen or ([nearest] if nearest else []))),
         catalogue_revision=serving.resolver.revision,
         explanation=explained(first, costing, Asked(mix, search.headroom, search.redundant))
         if request.explain and first
@@ -156,7 +156,7 @@ def _relaxed(search: _Search, near: NearMiss, ratio: float) -> Sized | None:
     if not isinstance(found, Capability):
         return None
     way = aggregated(mix, near.shape, found)
-    return search.sized(Option(near.hardware, near.engine, way, near.deployed, near.is_familiar), HIGH)
+    return search.sized(Option(near.hardware, near.engine, way, near.deployed, near.is_familiar, near.notes), HIGH)
 
 
 def _excuses(search: _Search, best: list[Sized], rejected: list[tuple[Sized, Sized]]) -> tuple[FleetExcuse, ...]:
@@ -217,4 +217,22 @@ def _assumptions(search: _Search) -> tuple[str, ...]:
     notes.append(
         "requests of a workload are alike; a request that waits long for its first token is taken to decode slowly too"
     )
-    return (*notes, *search.options.assumptions)
+    return tuple(notes)
+
+
+def _of_replicas(fleets: list[Sized]) -> Iterator[str]:
+    """What was taken for granted of the fleets' replicas; what does not hold for all of them says for which."""
+    several_engines = len({fleet.option.engine for fleet in fleets}) > 1
+    names = {_replica_name(fleet, with_engine=several_engines) for fleet in fleets}
+    holders: dict[str, dict[str, None]] = {}
+    for fleet in fleets:
+        for note in fleet.option.notes:
+            holders.setdefault(note, {})[_replica_name(fleet, with_engine=several_engines)] = None
+    for note, held_by in holders.items():
+        yield note if len(held_by) == len(names) else f"{', '.join(held_by)}: {note}"
+
+
+def _replica_name(fleet: Sized, *, with_engine: bool) -> str:
+    option = fleet.option
+    shapes = " and ".join(dict.fromkeys(describe(pool.shape) for pool in option.way.pools))
+    return " ".join(filter(None, (option.hardware.name, option.engine.name if with_engine else "", shapes)))

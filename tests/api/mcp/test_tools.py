@@ -19,7 +19,7 @@ TOOLS = {
 MAX_LIST_CHARACTERS = 12_000
 UNITS = {
     *("tokens", "seconds", "second", "ratio", "precision", "size", "type", "block", "thread", "elements", "bytes"),
-    *("bandwidth", "flops", "nodes", "layers", "heads", "dim", "pods", "padding"),
+    *("bandwidth", "flops", "nodes", "layers", "heads", "dim", "pods", "padding", "usd"),
 }
 
 
