@@ -1,45 +1,19 @@
-"""Writes the dashboards: python deploy/grafana/generate.py. A test holds them to what a running service exposes.
+"""Writes the dashboards: python -m deploy.grafana.generate. A test holds them to what a running service exposes.
 
 Rows are questions that an operator asks, in the order of asking them; every panel says what to look for.
 """
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from deploy.grafana.autoscalers import AUTOSCALERS
+from deploy.grafana.panels import JOB, Panel, Row, quantile, rate
+
 FOLDER: Final = Path(__file__).parent / "dashboards"
-_JOB: Final = 'job="tonnage"'
 _SOURCE: Final = {"type": "prometheus", "uid": "prometheus"}
 _COLUMNS: Final = 24
 _HEIGHT: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """A chart: its queries by legend, the unit in Grafana's name, and what to look for."""
-
-    title: str
-    look_for: str
-    unit: str
-    queries: tuple[tuple[str, str], ...]
-    width: int = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Panels that answer one question."""
-
-    question: str
-    panels: tuple[Panel, ...]
-
-
-def _rate(metric: str, by: str, more: str = "") -> str:
-    return f"sum by ({by}) (rate({metric}{{{_JOB}{more}}}[$__rate_interval]))"
-
-
-def _quantile(q: float, metric: str, by: str) -> str:
-    return f"histogram_quantile({q}, sum by (le, {by}) (rate({metric}_bucket{{{_JOB}}}[$__rate_interval])))"
 
 
 SERVICE: Final = (
@@ -68,7 +42,7 @@ SERVICE: Final = (
                 ),
             ),
             Panel(
-                "Replicas that answer", "Fewer than the autoscaler's minimum for long.", "none", (("up", f"sum(up{{{_JOB}}})"),)
+                "Replicas that answer", "Fewer than the autoscaler's minimum for long.", "none", (("up", f"sum(up{{{JOB}}})"),)
             ),
             Panel(
                 "Estimates within 50 ms",
@@ -99,35 +73,35 @@ SERVICE: Final = (
                 "gRPC calls by method",
                 "A method that stopped, or one that grew.",
                 "reqps",
-                (("{{grpc_method}}", _rate("grpc_server_started_total", "grpc_method")),),
+                (("{{grpc_method}}", rate("grpc_server_started_total", "grpc_method")),),
             ),
             Panel(
                 "HTTP requests by route",
                 "The same over REST.",
                 "reqps",
-                (("{{route}}", _rate("http_server_requests_total", "route")),),
+                (("{{route}}", rate("http_server_requests_total", "route")),),
             ),
             Panel(
                 "Answers that are no OK",
                 "INTERNAL and 5xx are ours; the rest tells what callers get wrong.",
                 "reqps",
                 (
-                    ("gRPC {{grpc_code}}", _rate("grpc_server_handled_total", "grpc_code", ', grpc_code!="OK"')),
-                    ("HTTP {{code}}", _rate("http_server_requests_total", "code", ', code!~"2.."')),
+                    ("gRPC {{grpc_code}}", rate("grpc_server_handled_total", "grpc_code", ', grpc_code!="OK"')),
+                    ("HTTP {{code}}", rate("http_server_requests_total", "code", ', code!~"2.."')),
                 ),
             ),
             Panel(
                 "99th percentile by method, gRPC",
                 "Points answer in about a millisecond, plans in tenths of a second.",
                 "s",
-                (("{{grpc_method}}", _quantile(0.99, "grpc_server_handling_seconds", "grpc_method")),),
+                (("{{grpc_method}}", quantile(0.99, "grpc_server_handling_seconds", "grpc_method")),),
                 12,
             ),
             Panel(
                 "99th percentile by route, REST",
                 "Likewise.",
                 "s",
-                (("{{route}}", _quantile(0.99, "http_server_request_duration_seconds", "route")),),
+                (("{{route}}", quantile(0.99, "http_server_request_duration_seconds", "route")),),
                 12,
             ),
         ),
@@ -139,37 +113,37 @@ SERVICE: Final = (
                 "Requests in flight",
                 "Near TONNAGE_MAX_CONCURRENT_REQUESTS, requests are shed.",
                 "none",
-                (("{{door}}", f"sum by (door) (tonnage_in_flight_requests{{{_JOB}}})"),),
+                (("{{door}}", f"sum by (door) (tonnage_in_flight_requests{{{JOB}}})"),),
             ),
             Panel(
                 "Shed",
                 "Anything for long: more replicas.",
                 "reqps",
-                (("{{door}}", _rate("tonnage_shed_requests_total", "door")),),
+                (("{{door}}", rate("tonnage_shed_requests_total", "door")),),
             ),
             Panel(
                 "Processor",
                 "One process uses one core.",
                 "none",
-                (("{{instance}}", f"rate(process_cpu_seconds_total{{{_JOB}}}[$__rate_interval])"),),
+                (("{{instance}}", f"rate(process_cpu_seconds_total{{{JOB}}}[$__rate_interval])"),),
             ),
             Panel(
                 "Memory",
                 "Flat, below the limit of the pod.",
                 "bytes",
-                (("{{instance}}", f"process_resident_memory_bytes{{{_JOB}}}"),),
+                (("{{instance}}", f"process_resident_memory_bytes{{{JOB}}}"),),
             ),
             Panel(
                 "Files open",
                 "Flat: connections that nobody closes show here.",
                 "none",
-                (("{{instance}}", f"process_open_fds{{{_JOB}}}"),),
+                (("{{instance}}", f"process_open_fds{{{JOB}}}"),),
             ),
             Panel(
                 "Planning, 99th percentile",
                 "What no cache held, by question.",
                 "s",
-                (("{{rpc}}", _quantile(0.99, "tonnage_planning_seconds", "rpc")),),
+                (("{{rpc}}", quantile(0.99, "tonnage_planning_seconds", "rpc")),),
             ),
         ),
     ),
@@ -183,8 +157,8 @@ SERVICE: Final = (
                 (
                     (
                         "{{tier}}",
-                        f'sum by (tier) (rate(tonnage_cache_requests_total{{{_JOB}, outcome="hit"}}[$__rate_interval]))'
-                        f" / sum by (tier) (rate(tonnage_cache_requests_total{{{_JOB}}}[$__rate_interval]))",
+                        f'sum by (tier) (rate(tonnage_cache_requests_total{{{JOB}, outcome="hit"}}[$__rate_interval]))'
+                        f" / sum by (tier) (rate(tonnage_cache_requests_total{{{JOB}}}[$__rate_interval]))",
                     ),
                 ),
             ),
@@ -192,13 +166,13 @@ SERVICE: Final = (
                 "Trouble with a tier",
                 "Answers stay right; they are computed anew.",
                 "ops",
-                (("{{tier}} {{kind}}", _rate("tonnage_cache_errors_total", "tier, kind")),),
+                (("{{tier}} {{kind}}", rate("tonnage_cache_errors_total", "tier, kind")),),
             ),
             Panel(
                 "Breaker in front of Redis",
                 "0 in use, 1 probing, 2 not asked.",
                 "none",
-                (("{{instance}}", f"tonnage_cache_breaker_state{{{_JOB}}}"),),
+                (("{{instance}}", f"tonnage_cache_breaker_state{{{JOB}}}"),),
             ),
         ),
     ),
@@ -209,19 +183,19 @@ SERVICE: Final = (
                 "Callers refused",
                 "Unknown keys: somebody's secret is old. Limited: a caller that grew.",
                 "reqps",
-                (("{{reason}}", _rate("tonnage_callers_refused_total", "reason")),),
+                (("{{reason}}", rate("tonnage_callers_refused_total", "reason")),),
             ),
             Panel(
                 "Connections cut off",
                 "408 slow, 431 long heads, 503 too many: mostly no friends.",
                 "reqps",
-                (("{{code}}", _rate("tonnage_connections_cut_off_total", "code")),),
+                (("{{code}}", rate("tonnage_connections_cut_off_total", "code")),),
             ),
             Panel(
                 "Certificates read anew",
                 "Failed: the old one stays in use until it expires.",
                 "ops",
-                (("{{door}} {{outcome}}", _rate("tonnage_tls_reloads_total", "door, outcome")),),
+                (("{{door}} {{outcome}}", rate("tonnage_tls_reloads_total", "door, outcome")),),
             ),
         ),
     ),
@@ -232,14 +206,14 @@ SERVICE: Final = (
                 "Tool calls",
                 "An outcome other than ok tells what models get wrong.",
                 "reqps",
-                (("{{tool}} {{outcome}}", _rate("tonnage_mcp_tool_calls_total", "tool, outcome")),),
+                (("{{tool}} {{outcome}}", rate("tonnage_mcp_tool_calls_total", "tool, outcome")),),
                 12,
             ),
             Panel(
                 "99th percentile by tool",
                 "Plans take tenths of a second.",
                 "s",
-                (("{{tool}}", _quantile(0.99, "tonnage_mcp_tool_call_seconds", "tool")),),
+                (("{{tool}}", quantile(0.99, "tonnage_mcp_tool_call_seconds", "tool")),),
                 12,
             ),
         ),
@@ -251,7 +225,7 @@ SERVICE: Final = (
                 "Builds and catalogues",
                 "More than one line only during a rollout.",
                 "none",
-                (("{{version}} {{revision}}", f"count by (version, revision) (tonnage_catalogue_info{{{_JOB}}})"),),
+                (("{{version}} {{revision}}", f"count by (version, revision) (tonnage_catalogue_info{{{JOB}}})"),),
                 24,
             ),
         ),
@@ -313,7 +287,10 @@ def _panel(number: int, panel: Panel, left: int, top: int) -> dict[str, Any]:
     }
 
 
-DASHBOARDS: Final = {"tonnage.json": dashboard("Tonnage", "tonnage", SERVICE)}
+DASHBOARDS: Final = {
+    "tonnage.json": dashboard("Tonnage", "tonnage", SERVICE),
+    "autoscalers.json": dashboard("Tonnage: autoscalers", "tonnage-autoscalers", AUTOSCALERS),
+}
 
 
 def text(name: str) -> str:

@@ -4,11 +4,15 @@ YAML is slow to parse, and its files rarely change. A document is found by the S
 a file that changed is parsed anew whatever its times say, and no file can be taken for another. The whole is dropped where
 the code that parses is another, or where what lies there is not exactly what was written. Nothing here can fail: what
 cannot be read is parsed, and what cannot be written is not kept.
+
+The digest that seals the file shows damage, but whoever knows this code can make one. So what another user may have written
+is dropped as well: Python can be told to keep what it compiles in a folder that several users share.
 """
 
 import hashlib
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,6 +29,8 @@ from service.catalogue.documents import Located
 _NAME: Final = "documents.jsonl"
 _MAX_BYTES: Final = 1 << 26
 _KEY_LENGTH: Final = 64  # hexadecimal digits of SHA-256
+_MODE: Final = 0o644
+_WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 class KeptDocuments:
@@ -37,7 +43,7 @@ class KeptDocuments:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = Path(cache_from_source(str(folder / "documents.py"))).with_name(_NAME)
-        self._read = _read(self.path)
+        self._read = _read(self.path, folder)
         self._used: dict[bytes, bytes] = {}
         self._is_new = False
 
@@ -68,7 +74,7 @@ class KeptDocuments:
         unfinished = self.path.with_name(f"{_NAME}.{secrets.token_hex(8)}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with unfinished.open("xb") as file:
+            with open(unfinished, "xb", opener=_to_write) as file:
                 file.write(_seal(body) + b"\n" + body)
             os.replace(unfinished, self.path)
         except OSError:
@@ -80,16 +86,33 @@ def _key(content: bytes) -> bytes:
     return hashlib.sha256(content).hexdigest().encode()
 
 
-def _read(path: Path) -> Mapping[bytes, bytes]:
-    """The documents in a file, each as JSON; none where it was not written, whole, by this very code."""
+def _to_write(path: str, flags: int) -> int:
+    """Opens a file to be written that no other user may write, whatever the umask."""
+    return os.open(path, flags, _MODE)
+
+
+def _to_read(path: str, flags: int) -> int:
+    """Opens a file to be read, following no link and waiting for nobody who writes into a pipe."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _read(path: Path, folder: Path) -> Mapping[bytes, bytes]:
+    """The documents in a file, each as JSON; none where it was not written, whole, by this very code for this folder."""
     try:
-        if not path.is_file() or path.stat().st_size > _MAX_BYTES:
-            return {}
-        seal, _, body = path.read_bytes().partition(b"\n")
+        with open(path, "rb", opener=_to_read) as file:
+            if not _is_believed(os.fstat(file.fileno()), folder):
+                return {}
+            seal, _, body = file.read(_MAX_BYTES).partition(b"\n")
         lines = body.split(b"\n") if seal == _seal(body) else []
         return {line[:_KEY_LENGTH]: line[_KEY_LENGTH + 1 :] for line in lines}
     except OSError:
         return {}
+
+
+def _is_believed(about: os.stat_result, folder: Path) -> bool:
+    """Whether only who runs this, or who may change the folder's files anyway, can have written a file; not one too large."""
+    is_ours = about.st_uid in (os.geteuid(), folder.stat().st_uid) and not about.st_mode & _WRITABLE_BY_OTHERS
+    return is_ours and stat.S_ISREG(about.st_mode) and about.st_size <= _MAX_BYTES
 
 
 def _seal(body: bytes) -> bytes:

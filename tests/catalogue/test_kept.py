@@ -17,6 +17,7 @@ from service.catalogue.documents import Located, parse
 from service.catalogue.entries import Catalogue
 from service.catalogue.kept import KeptDocuments
 from service.catalogue.loader import CatalogueError, load
+from tests.api.test_full_disk import files_of_at_most
 
 Damage = Callable[[Path], object]
 
@@ -123,6 +124,17 @@ def flip_the_last_figure(path: Path) -> None:
     path.write_bytes(content[:-20] + bytes([content[-20] ^ 1]) + content[-19:])
 
 
+def check_it_is_parsed_anew_and_replaced(damage: Damage, folder: Path, parsed: list[str]) -> None:
+    expected = repr(start(folder))
+    damage(KeptDocuments(folder).path)
+    parsed.clear()
+    assert expected == repr(start(folder))
+    assert num_files(folder) == len(parsed)
+    parsed.clear()
+    assert expected == repr(start(folder))
+    assert [] == parsed
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -151,11 +163,90 @@ def flip_the_last_figure(path: Path) -> None:
     ],
 )
 def test_what_is_not_as_it_was_written_is_parsed_anew_and_replaced(damage: Damage, folder: Path, parsed: list[str]) -> None:
+    check_it_is_parsed_anew_and_replaced(damage, folder, parsed)
+
+
+def forge(path: Path) -> None:
+    """Other figures under the same keys, rightly sealed, as anybody can who has read the code."""
+    body = path.read_bytes().partition(b"\n")[2].replace(b"[64,", b"[65,")
+    path.write_bytes(kept._seal(body) + b"\n" + body)
+
+
+def forge_as_others_may(path: Path) -> None:
+    forge(path)
+    path.chmod(0o646)
+
+
+def forge_as_the_group_may(path: Path) -> None:
+    forge(path)
+    path.chmod(0o664)
+
+
+def forge_elsewhere(path: Path) -> None:
+    forge(path)
+    path.symlink_to(path.rename(path.with_name("elsewhere")))
+
+
+def link_to_itself(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("damage", [forge_as_others_may, forge_as_the_group_may, forge_elsewhere, link_to_itself, pipe])
+def test_what_others_may_have_put_there_is_parsed_anew_and_replaced(damage: Damage, folder: Path, parsed: list[str]) -> None:
+    check_it_is_parsed_anew_and_replaced(damage, folder, parsed)
+    assert not KeptDocuments(folder).path.is_symlink()
+
+
+OTHER_USER = 12345
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_what_another_user_wrote_is_used_only_where_the_folder_is_theirs(folder: Path, parsed: list[str]) -> None:
     expected = repr(start(folder))
-    damage(KeptDocuments(folder).path)
+    path = KeptDocuments(folder).path
+    os.chown(path, OTHER_USER, -1)
+    os.chown(folder, OTHER_USER, -1)  # as of an image that another user built
     parsed.clear()
     assert expected == repr(start(folder))
+    assert [] == parsed
+    os.chown(folder, os.geteuid(), -1)
+    forge(path)
+    assert expected == repr(start(folder))
     assert num_files(folder) == len(parsed)
+    assert os.geteuid() == path.stat().st_uid
+
+
+def test_what_is_written_no_other_user_may_write_whatever_the_umask(folder: Path) -> None:
+    before = os.umask(0)
+    try:
+        start(folder)
+    finally:
+        os.umask(before)
+    assert 0o644 == KeptDocuments(folder).path.stat().st_mode & 0o777
+
+
+def test_what_a_link_in_its_place_names_is_not_written(folder: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    path = KeptDocuments(folder).path
+    path.parent.mkdir()
+    path.symlink_to(precious)
+    start(folder)
+    assert ("precious", False) == (precious.read_text(), path.is_symlink())
+
+
+def test_on_a_full_disk_nothing_is_kept_and_nothing_stays_unfinished(folder: Path, parsed: list[str]) -> None:
+    expected = repr(load(folder))
+    with files_of_at_most(100):
+        assert expected == repr(start(folder))
+    assert [] == list((folder / "__pycache__").iterdir())
+    start(folder)
     parsed.clear()
     assert expected == repr(start(folder))
     assert [] == parsed

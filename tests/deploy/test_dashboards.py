@@ -13,8 +13,14 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.grafana import generate
+from deploy.grafana import autoscalers, generate
+from service.api.autoscalers import dynamo, expander, keda
+from service.api.autoscalers.gauges import DeploymentFigures, DeploymentGauges
+from service.api.autoscalers.metrics import AutoscalerMetrics
+from service.api.prometheus import METRICS, promql
 from service.telemetry import RpcName, Telemetry
+from tests.api.autoscalers.fake_prometheus import FakePrometheus, fake_prometheus
+from tests.api.autoscalers.test_deployments import CHAT
 from tests.programs import program
 from tests.service_process import free_port, running_service
 from tonnage import Client
@@ -37,11 +43,12 @@ def test_the_files_are_what_the_generator_writes(name: str) -> None:
     assert generate.text(name) == (generate.FOLDER / name).read_text()
 
 
-def queries() -> list[str]:
+def queries(*names: str) -> list[str]:
+    """Those of the dashboards of these names; of all where none is given."""
     found = [
         target["expr"]
-        for board in generate.DASHBOARDS.values()
-        for panel in board["panels"]
+        for name in names or generate.DASHBOARDS
+        for panel in generate.DASHBOARDS[name]["panels"]
         for target in panel.get("targets", [])
     ]
     return [each.replace("$__rate_interval", "1m") for each in found]
@@ -56,15 +63,54 @@ def test_every_metric_of_the_doors_is_shown_somewhere() -> None:
     shown = " ".join(queries() + rules())
     telemetry = Telemetry([RpcName("tonnage.v1.A", "B")], version="1")
     telemetry.catalogue_loaded(revision="1", version="1")
+    AutoscalerMetrics(telemetry.registry)
+    telemetry.collect_from(gauges_with_everything())
     ours = {family.name for family in telemetry.registry.collect() if family.name.startswith(("tonnage_", "grpc_", "http_"))}
     assert {"tonnage_build_info"} == {name for name in ours if name not in shown}
+
+
+def gauges_with_everything() -> DeploymentGauges:
+    gauges = DeploymentGauges(stale_seconds=60, clock=lambda: 0)
+    gauges.keep(["chat"], is_current=True)
+    figures = DeploymentFigures(
+        requests_per_second=1,
+        desired_replicas={"decode": 1},
+        max_requests_per_second_per_replica={"decode": 1},
+        tokens_per_second=1,
+        times_seconds={"ttft_seconds": 1, "tpot_seconds": 1},
+        observed_to_predicted={"ttft_seconds": 1},
+    )
+    gauges.show("chat", figures, 0)
+    return gauges
+
+
+def test_the_services_that_autoscalers_call_are_those_of_the_doors_and_of_the_rules() -> None:
+    served = {name.service for name in (*expander.RPCS, *keda.RPCS, *dynamo.RPCS)}
+    assert [] == [name for name in served if not re.fullmatch(autoscalers.SERVICES, name)]
+    assert [] == [each for each in autoscalers.SERVICES.split("|") if not any(re.fullmatch(each, name) for name in served)]
+    assert f'grpc_service=~"{autoscalers.SERVICES}"' in " ".join(rules())
+
+
+def doors_of_autoscalers(folder: Path, engines: FakePrometheus) -> dict[str, str]:
+    """Settings that open every one of them, with a deployment about which all is known."""
+    observed = {"ttft_sum": "120", "ttft_count": "400", "tpot_sum": "8", "tpot_count": "400", "running": "30"}
+    engines.series[promql(METRICS["vllm"], 'model_name="chat"', "", 600)] = observed
+    more = f"prometheus_server: {engines.url}\n    observe: true\n    observe_labels: {{model_name: chat}}"
+    dynamo_too = f"max_replicas: 40\n    dynamo_port: {free_port()}"
+    (folder / "deployments.yaml").write_text(CHAT.replace("tensor: 4", f"tensor: 4\n    {more}\n    {dynamo_too}"))
+    return {
+        "TONNAGE_EXPANDER_PORT": str(free_port()),
+        "TONNAGE_KEDA_PORT": str(free_port()),
+        "TONNAGE_DEPLOYMENTS_FILE": str(folder / "deployments.yaml"),
+        "TONNAGE_PROMETHEUS_HOSTS": engines.url,
+    }
 
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """A Prometheus that scrapes a running service which has been asked a few things, and the service."""
     folder = tmp_path_factory.mktemp("prometheus")
-    with running_service() as service:
+    with fake_prometheus() as engines, running_service(**doors_of_autoscalers(folder, engines)) as service:
         for path in ("/v1/models?page_size=1", "/v1/models?page_size=1", "/nowhere"):
             ask(f"{service.http}{path}")
         with Client(service.grpc) as client:
@@ -94,7 +140,7 @@ def until_scraped(address: str, process: "subprocess.Popen[bytes]", log: Path) -
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            if len(values(address, 'count_over_time(up{job="tonnage"}[1m]) > 2')) == 1:
+            if len(values(address, 'sum_over_time(tonnage_deployment_up{job="tonnage"}[1m]) > 2')) == 1:
                 return address
         except OSError:
             pass
@@ -129,3 +175,8 @@ def test_every_query_is_accepted_and_every_metric_in_it_is_there(watched: tuple[
         assert time.monotonic() < deadline
         ask(f"{service}/v1/models?page_size=1")
         time.sleep(0.3)
+
+
+def test_every_query_about_autoscalers_finds_something_while_all_doors_are_open(watched: tuple[str, str]) -> None:
+    prometheus, _ = watched
+    assert [] == [query for query in queries("autoscalers.json") if not values(prometheus, query)]

@@ -49,28 +49,13 @@ def plan_fleet(desk: Desk) -> Tool:
         For every question about cost, fleet size or replicas. Plans are ranked by cost; each price has its provider and date.
         Sizes rest on estimates of a calibrated engine; what has none is left out, with the reason.
         """
-        named = desk.names.model(model)
-        places = desk.names.several(hardware)
+        named, places = desk.names.model(model), desk.names.several(hardware)
+        load = _Load(requests_per_second, input_tokens, output_tokens, ttft_seconds, tpot_seconds)
         nodes, accelerators, notes = _places(places)
-        if ttft_seconds is None and tpot_seconds is None:
-            ttft_seconds, tpot_seconds = _TTFT_SECONDS, _TPOT_SECONDS
-            notes.append(f"service level: first token in {_TTFT_SECONDS:g} s, {_TPOT_SECONDS:g} s a token (not given)")
-        if input_tokens is None:
-            input_tokens = _INPUT_TOKENS
-            notes.append(f"input_tokens {input_tokens} (not given)")
-        if output_tokens is None:
-            output_tokens = _OUTPUT_TOKENS
-            notes.append(f"output_tokens {output_tokens} (not given)")
         question = {
             "model": named.spec,
-            "workloads": [
-                {
-                    "input_tokens": input_tokens,
-                    "output_tokens": output_tokens,
-                    "requests_per_second": {"mid": requests_per_second},
-                }
-            ],
-            "service_level": given(ttft_seconds=ttft_seconds, tpot_seconds=tpot_seconds),
+            "workloads": [load.workload],
+            "service_level": load.service_level,
             "node_types": nodes or None,
             "accelerators": accelerators or None,
             "engines": None if engine is None else [{"name": engine}],
@@ -82,10 +67,40 @@ def plan_fleet(desk: Desk) -> Tool:
             "max_plans": _SHOWN_PLANS,
         }
         reply = await desk.ask("PlanFleet", question)
-        load = f"{named.title}, {number(requests_per_second)} requests/s of {input_tokens:,} + {output_tokens:,} tokens"
-        return _answer(desk, reply, load, [named.note, *notes], is_narrow=bool(places))
+        taken = [named.note, *notes, *load.taken]
+        return _answer(desk, reply, f"{named.title}, {load}", taken, is_narrow=bool(places))
 
     return tool
+
+
+class _Load:
+    """What is to be carried and how quickly, with what is taken where it is not said."""
+
+    def __init__(
+        self,
+        requests_per_second: float,
+        input_tokens: int | None,
+        output_tokens: int | None,
+        ttft_seconds: float | None,
+        tpot_seconds: float | None,
+    ) -> None:
+        self.taken = []
+        if ttft_seconds is None and tpot_seconds is None:
+            ttft_seconds, tpot_seconds = _TTFT_SECONDS, _TPOT_SECONDS
+            self.taken.append(f"service level: first token in {_TTFT_SECONDS:g} s, {_TPOT_SECONDS:g} s a token (not given)")
+        if input_tokens is None:
+            input_tokens = _INPUT_TOKENS
+            self.taken.append(f"input_tokens {input_tokens} (not given)")
+        if output_tokens is None:
+            output_tokens = _OUTPUT_TOKENS
+            self.taken.append(f"output_tokens {output_tokens} (not given)")
+        lengths = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+        self.workload = {**lengths, "requests_per_second": {"mid": requests_per_second}}
+        self.service_level = given(ttft_seconds=ttft_seconds, tpot_seconds=tpot_seconds)
+        self._text = f"{number(requests_per_second)} requests/s of {input_tokens:,} + {output_tokens:,} tokens"
+
+    def __str__(self) -> str:
+        return self._text
 
 
 def _places(places: list[Hardware]) -> tuple[list[str], list[str], list[str]]:
