@@ -1,6 +1,8 @@
 """Offers and tables by the client and the command line, against the real service."""
 
+import csv
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +47,39 @@ def test_what_the_offer_leaves_open_is_said_by_options(run_for_real: Run, tmp_pa
     assert "--currency USD says it" in left_open
     assert "--price-unit once|per-hour|per-month|per-year says it" in left_open
     assert "says it" not in said
+
+
+@pytest.mark.parametrize(
+    ("lines", "mark", "code"),
+    [
+        (b"H200 SXM,8,6.30,50.40\nTotal,,,50.40\n", "· line 3, Total: 50.40 is right", Exit.ANSWERED),
+        (b"H200 SXM,8,6.30,50.40\nTotal,,,90.40\n", "✗ line 3, Total: 90.40 is wrong by +40.00", Exit.DOES_NOT_FIT),
+        (b"H200 SXM,8,6.30,90.40\nTotal,,,90.40\n", "· line 3, Total: 90.40 is right", Exit.DOES_NOT_FIT),
+        (b"H200 SXM,,6.30,\nTotal,,,50.40\n", "? line 3, Total: 50.40 cannot be checked", Exit.ANSWERED),
+    ],
+)
+def test_a_wrong_sum_is_marked_and_counts_as_a_wrong_line_does(
+    run_for_real: Run, tmp_path: Path, lines: bytes, mark: str, code: Exit
+) -> None:
+    file = offered(tmp_path, b"Product,Qty,Price ($/h),Total\n" + lines)
+
+    checked, shown, _ = run_for_real("quote", file, "--check")
+    answered, unchecked, _ = run_for_real("quote", file)
+
+    assert mark in shown
+    assert (code, Exit.ANSWERED, shown) == (checked, answered, unchecked)
+
+
+def test_the_summary_stands_first_and_in_every_form_in_the_same_words(service: RunningService, tmp_path: Path) -> None:
+    file = offered(tmp_path, b"Product,Qty,Price ($/h),Total\nH200 SXM,8,6.30,50.40\nTotal,,,50.40\n")
+    summary = "the line holds; the sum is right"
+
+    assert told(service, "quote", file, form="table").decode().startswith(f"{summary}\n")
+    assert summary == json.loads(told(service, "quote", file, form="json"))["summary"]
+    (row,) = csv.DictReader(io.StringIO(told(service, "quote", file, form="csv").decode("utf-8-sig")))
+    assert summary == row["x_summary"]
+    book = openpyxl.load_workbook(io.BytesIO(told(service, "quote", file, form="xlsx")))
+    assert [("x_summary",), (summary,)] == list(book["Summary"].iter_rows(values_only=True))
 
 
 def test_what_is_no_offer_is_refused(run_for_real: Run, tmp_path: Path) -> None:

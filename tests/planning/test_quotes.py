@@ -108,6 +108,19 @@ def test_figures_of_something_else_are_to_be_asked_about(planner: Planner, heade
     assert part in told(line, Severity.CHECK)
 
 
+@pytest.mark.parametrize("cells", ["MI300X,192 GB,6", "8x MI300X,1536 GB,48", "H100 SXM,80 GB,3"])
+def test_the_number_of_a_product_s_memory_in_gb_is_nothing_to_ask_about(planner: Planner, cells: str) -> None:
+    line = only(planner, "SKU,Memory,Price ($/h)", cells)
+    assert LineVerdict.HOLDS is line.verdict
+    assert ("192 GiB is the name of the product" in told(line, Severity.NOTE)) == ("MI300X" in cells)
+
+
+def test_a_figure_of_another_product_is_told_with_its_name(planner: Planner) -> None:
+    line = only(planner, "Product,FP4 PFLOPS,Price ($/h)", "B200,20,5.5")
+    assert LineVerdict.WRONG_FIGURES is line.verdict
+    assert "20 PFLOPS is the FP4 peak with 2:4 sparsity of the NVIDIA GB200 (NVL72)" in told(line, Severity.WRONG)
+
+
 def test_a_figure_that_the_catalogue_contradicts_is_wrong(planner: Planner) -> None:
     line = only(planner, "Product,Memory,Price per hour (USD)", "H200,180 GB,3")
     assert line.verdict is LineVerdict.WRONG_FIGURES
@@ -162,6 +175,9 @@ def test_list_prices_of_ones_own_come_first(planner: Planner) -> None:
         ("Product,Unit price (USD),Billing unit", "HGX H100,175200,per year", 2.5),
         ("Product,GPUs per node,Price (USD/h)", "H100 SXM,4,10", 2.5),
         ("Product,Price (USD/h)", "8x H100 SXM,20", 2.5),
+        ("Product,Price (USD/h)", "8x AMD MI300X,20", 2.5),
+        ("Product,Price (USD/h)", "4 x H200 SXM,10", 2.5),
+        ("Product,Price (USD/h)", "4x DGX H100,20", 2.5),
     ],
 )
 def test_prices_come_down_to_a_device_hour(planner: Planner, header: str, cells: str, per_device_hour: float) -> None:
@@ -269,6 +285,70 @@ def test_large_offers_are_bounded_and_quick(planner: Planner) -> None:
     with pytest.raises((InvalidRequest, TooLarge)):
         audited(planner, "1.2,3.4;5\n" * 90_000)
     assert time.perf_counter() - begun < 10
+
+
+MIXED = """Product,Qty,Price ($/h),FP8 TFLOPS,FP4 PFLOPS,Total
+H100 SXM,8,3.99,3958,,31.92
+H200 SXM,8,6.30,1979,,50.40
+B200,8,6.69,4500,20,53.52
+Quantum-2 Switch,1,2,,,2
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "summary"),
+    [
+        (
+            f"{MIXED}Total,,,,,1337.84\n",
+            "1 of 4 lines holds, 1 is wrong, 1 leaves something to ask, 1 is not in the catalogue; "
+            'the column "FP8 TFLOPS" mixes dense and sparse FP8 peaks; the sum "Total" on line 6 is wrong by +1,200.00 USD',
+        ),
+        ("Product,Qty,Price ($/h),Total\nH200 SXM,8,6.30,50.40\nTotal,,,50.40\n", "the line holds; the sum is right"),
+        ("Product,Qty,Price ($/h)\nH200 SXM,8,6.30\nH200 SXM,two,6.30\n", "the line holds; 1 line cannot be read"),
+        ("Product,Qty,Price ($/h),Total\nH200 SXM,,6.30,\nTotal,,,50.40\n", "the line holds; 1 sum cannot be checked"),
+        ("Product,Qty,Price ($/h),Total\nH200 SXM,8,6.30,1\n", "the line is wrong"),
+        ("Product,Qty,Price ($/h)\nswitch,1,2\nswitch,1,2\n", "0 of 2 lines hold, 2 are not in the catalogue"),
+        ("Product,Qty,Price ($/h)\nH200 SXM,two,6.30\n", "no line of a product is read; 1 line cannot be read"),
+    ],
+)
+def test_an_offer_is_summed_up_in_a_sentence(planner: Planner, lines: str, summary: str) -> None:
+    assert summary == audited(planner, lines).summary
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_mixed"),
+    [
+        ("H100 SXM,3958,\nH200 SXM,1979,\n", True),
+        ("H100 SXM,3958 sparse,\nH200 SXM,1979,\n", True),
+        ("H100 SXM,3958,\nH200 SXM,3958,\n", False),
+        ("H100 SXM,3958,\nH200 SXM,,989\n", False),  # each heading by itself
+        ("H100 SXM,1979,\nB200,4321,\n", False),  # what contradicts the catalogue is on no basis
+    ],
+)
+def test_a_column_of_dense_and_of_sparse_peaks_is_named(planner: Planner, lines: str, is_mixed: bool) -> None:
+    summary = audited(planner, f"Product,FP8 TFLOPS,BF16 TFLOPS\n{lines}").summary
+    assert is_mixed == ('the column "FP8 TFLOPS" mixes dense and sparse FP8 peaks' in summary)
+    assert "BF16" not in summary
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "Product,FP4 PFLOPS\nB200,20\nB200,9\n",  # 20 is a GB200's with sparsity, and no figure of this product
+        'Product,Qty\n"H100 SXM, FP8: 1,979 TFLOPS dense, 3,958 TFLOPS sparse",8\n"H200 SXM",8\n',  # both bases, each said
+    ],
+)
+def test_what_mixes_no_bases_is_not_said_to(planner: Planner, document: str) -> None:
+    answer = audited(planner, document)
+    assert 2 <= sum(len(line.claims) for line in answer.lines)
+    assert "mixes" not in answer.summary
+
+
+def test_of_many_wrong_sums_the_first_are_named(planner: Planner) -> None:
+    lines = "".join(f"H200 SXM,1,6.30,6.30\nSubtotal {n},,,{n}\n" for n in range(1, 4))
+    summary = audited(planner, f"Product,Qty,Price ($/h),Total\n{lines}").summary
+    assert '"Subtotal 1" on line 3 is wrong by -5.30 USD; the sum "Subtotal 2" on line 5 is wrong by -4.30 USD; ' in summary
+    assert summary.endswith("3 sums are wrong in all")
 
 
 def test_a_term_chooses_the_list_price(planner: Planner) -> None:

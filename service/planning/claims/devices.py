@@ -19,6 +19,7 @@ _FAR: Final = frozenset({Difference.OTHER_PRODUCT, Difference.OTHER_PRECISION, D
 _COUNTED: Final = frozenset(
     {Difference.SEVERAL_DEVICES, Difference.SUPERCHIP, Difference.FEWER_DEVICES, Difference.REJECTED, Difference.PRELIMINARY}
 )
+_BORROWED: Final = ({Difference.OTHER_PRODUCT, Difference.SPARSE}, {Difference.OTHER_PRODUCT, Difference.DENSE})
 _MAX_MATCHES: Final = 8
 _UNSETTLED: Final = (ConflictStatus.OPEN, ConflictStatus.UNVERIFIED)
 _CLASSES: Final = {"fp16": "bf16", "fp6": "fp8"}
@@ -28,11 +29,13 @@ def judge_device(evidence: Evidence, claim: Claim) -> AuditedClaim:
     """Holds a claim with a figure against every figure of the catalogue that it could mean."""
     amount = claim.amount
     assert amount is not None
-    every = [each for each in candidates(evidence.catalogue, claim) if not _is_coincidence(each)]
-    found, remark = _equal(every, amount, {_family(each) for each in subjects(evidence.catalogue, claim)})
+    possible = list(candidates(evidence.catalogue, claim))
+    every = [each for each in possible if not _is_coincidence(each)]
+    families = {_family(each) for each in subjects(evidence.catalogue, claim)}
+    found, remark = _equal(every, amount, families)
     like = _like_for_like(evidence, claim, found)
     if not found:
-        return _none_equal(evidence, claim, every, like)
+        return _none_equal(evidence, claim, every, like, _origin(possible, claim, families))
     best = found[0]
     assumed = (f"{remark[0].upper()}{remark[1:]}.",) if remark else ()
     matches = [_match(evidence, each) for each in _likely(found)]
@@ -75,6 +78,18 @@ def _equal(every: Sequence[Candidate], amount: Amount, families: set[str]) -> tu
                 ),
             ), value.remark
     return [], ""
+
+
+def _origin(possible: Sequence[Candidate], claim: Claim, families: set[str]) -> Candidate | None:
+    """The peak of another product of that generation that a figure is, on another basis of sparsity than the claim's.
+
+    Two differences at once may be chance, so that it settles nothing: it tells where a contradicted figure may come from.
+    """
+    if claim.amount is None or not claim.precisions:
+        return None
+    of_another = [each for each in possible if set(each.differences) in _BORROWED]
+    found, _ = _equal(of_another, replace(claim.amount, is_lower_bound=False), families)
+    return found[0] if found else None
 
 
 def _likely(found: Sequence[Candidate]) -> list[Candidate]:
@@ -240,7 +255,9 @@ def _described(evidence: Evidence, claim: Claim, accelerator: Accelerator, best:
 # -- where nothing is equal -------------------------------------------------------------------------------------------
 
 
-def _none_equal(evidence: Evidence, claim: Claim, every: Sequence[Candidate], like: LikeForLike | None) -> AuditedClaim:
+def _none_equal(
+    evidence: Evidence, claim: Claim, every: Sequence[Candidate], like: LikeForLike | None, origin: Candidate | None
+) -> AuditedClaim:
     near = [each for each in every if not set(each.differences) & (_FAR | _COUNTED) and each.is_chosen]
     disputed = [each for each in every if not set(each.differences) & _FAR and not each.is_chosen]
     stated = [each for each in near if not set(each.differences) - {Difference.OTHER_SKU}] or near
@@ -250,17 +267,21 @@ def _none_equal(evidence: Evidence, claim: Claim, every: Sequence[Candidate], li
         return _only_disputed(evidence, claim, disputed)
     assert claim.amount is not None
     claimed = claim.amount.values[0].value
-    reasons = []
-    for each in _one_per_product(stated, claimed):
-        value = shown(each.value, unit_of(each.quantity))
-        off = deviation(claimed, each.value)
-        reasons.append(
-            f"The {named(each)} of the {each.accelerator.title} is {value} for {counted(each.num_devices, each)}: "
-            f"the claim is {off}, beyond its rounding."
-        )
+    reasons = [_beside(each, claimed) for each in _one_per_product(stated, claimed)]
+    if origin is not None:
+        of = f"{origin.accelerator.title} for {counted(origin.num_devices, origin)}"
+        reasons.insert(0, f"{claim.amount.printed} is the {named(origin)} of the {of}, which is another product.")
     reasons += [text for each in stated[:1] for text in (*_conflict(evidence, each), *remarks(each, claim))]
+    matches = [_match(evidence, origin)] if origin is not None else []
     sources = [source for each in stated[:3] for source in each.figure.sources]
-    return evidence.audited(claim, Verdict.CONTRADICTED, reasons, like=like, sources=sources)
+    return evidence.audited(claim, Verdict.CONTRADICTED, reasons, matches=matches, like=like, sources=sources)
+
+
+def _beside(candidate: Candidate, claimed: float) -> str:
+    """The figure, and how far the claim is from it."""
+    value, off = shown(candidate.value, unit_of(candidate.quantity)), deviation(claimed, candidate.value)
+    of = f"{candidate.accelerator.title} is {value} for {counted(candidate.num_devices, candidate)}"
+    return f"The {named(candidate)} of the {of}: the claim is {off}, beyond its rounding."
 
 
 def _one_per_product(stated: Sequence[Candidate], claimed: float) -> list[Candidate]:

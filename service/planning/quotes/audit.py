@@ -32,6 +32,7 @@ from service.planning.quotes.results import (
     Severity,
     UnreadQuoteLine,
 )
+from service.planning.quotes.summary import PeakBases, summary_of
 from service.planning.quotes.sums import Sums
 
 DEFAULT_PRECISION: Final = "bf16"
@@ -53,6 +54,7 @@ class _Auditor(Struct, dict=True):
     precision: str
     depreciation_years: float
     judge: Judge
+    bases: PeakBases
     _num_looked_up: int = 0
     _list_prices: dict[tuple[str, ...], ListPrice] = field(default_factory=dict)
 
@@ -60,6 +62,7 @@ class _Auditor(Struct, dict=True):
         """A line, audited. Unreadable where it is none."""
         line = Line(self.offer, row)
         product, figures, findings = self._product(line)
+        self.bases.take(figures)
         quantity, stated_devices = quantity_of(line), devices_of(line)
         price = price_of(line, quantity, self.request)
         devices, more = _devices(line, product, stated_devices)
@@ -177,7 +180,7 @@ def audit_quote(catalogue: Catalogue, request: AuditQuoteRequest) -> AuditQuoteR
     years = request.depreciation_years or DEFAULT_DEPRECIATION_YEARS
     offer = read_offer(request.document)
     book = PriceBook(catalogue, request.price_list)
-    auditor = _Auditor(catalogue, request, offer, book, precisions[0], years, Judge(catalogue))
+    auditor = _Auditor(catalogue, request, offer, book, precisions[0], years, Judge(catalogue), PeakBases())
     lines, unread, sums = [], list(offer.unread), Sums()
     for row in offer.rows:
         try:
@@ -195,6 +198,7 @@ def audit_quote(catalogue: Catalogue, request: AuditQuoteRequest) -> AuditQuoteR
         unread_prices=book.unread,
         assumptions=(*_ASSUMPTIONS, *_assumed(lines, years, precisions[0])),
         catalogue_revision=catalogue.revision,
+        summary=summary_of(lines, len(unread), sums.totals, auditor.bases),
     )
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from service.catalogue.entries import Catalogue
 from service.planning.claims import words
 from service.planning.claims.audit import judged
+from service.planning.claims.candidates import Difference
 from service.planning.claims.claim import Claim, Kind
 from service.planning.claims.evidence import Evidence
 from service.planning.claims.names import Names, names_of
@@ -146,10 +147,10 @@ def _of_cell(
 
 
 def _distance(audited: AuditedClaim) -> tuple[int, float]:
-    """How far a verdict is from the claim: by its kind, and for figures that contradict it by how much."""
+    """How far a verdict is from the claim: by its kind, by how much a figure contradicts it, by how its basis differs."""
     like, value = audited.like_for_like, audited.reading.value
     if audited.verdict is not Verdict.CONTRADICTED or like is None or not value:
-        return _NEAREST.index(audited.verdict), 0.0
+        return _NEAREST.index(audited.verdict), float(len(audited.matches[0].differences) if audited.matches else 0)
     return _NEAREST.index(audited.verdict), abs(math.log(value / (like.value * (audited.reading.num_devices or 1))))
 
 
@@ -176,9 +177,19 @@ def _judged_figure(audited: AuditedClaim, header: str) -> JudgedFigure:
         preliminary = [match for match in audited.matches[:1] if match.status == "preliminary"]
         told = [f"{each.title} is preliminary: its vendor may still change {each.printed}." for each in preliminary]
         return JudgedFigure(audited, header, tuple(QuoteFinding(Severity.NOTE, header, text) for text in told))
+    if _understates_the_unit(audited):
+        severity = Severity.NOTE
     reasons = " ".join(audited.reasons[:_MAX_REASONS])
     added = f" To ask: {', '.join(audited.to_add)}." if audited.verdict is Verdict.UNKNOWN and audited.to_add else ""
     return JudgedFigure(audited, header, (QuoteFinding(severity, header, f"{reasons}{added}"),))
+
+
+def _understates_the_unit(audited: AuditedClaim) -> bool:
+    """Whether only GB stands where the product's name counts GiB: vendors print that too, and what is delivered is more."""
+    match, like, value = next(iter(audited.matches), None), audited.like_for_like, audited.reading.value
+    if match is None or like is None or value is None or set(match.differences) != {Difference.BINARY_UNIT.value}:
+        return False
+    return value < like.value * match.num_devices
 
 
 def meant_by(figures: list[JudgedFigure], product: Product) -> str:

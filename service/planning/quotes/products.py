@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from service.catalogue.entries import Accelerator, Catalogue
 from service.planning.claims import words
@@ -59,8 +60,9 @@ def product_of(texts: Iterable[str], names: Names, catalogue: Catalogue) -> Prod
 
 
 def _named(text: str, names: Names, catalogue: Catalogue) -> Product | None:
-    exact = names.subject(text)
-    mentions = [Mention(0, len(text), text, exact)] if exact else list(names.mentions(text))
+    mentions, exact = list(names.mentions(text)), names.subject(text)
+    if exact:
+        mentions = [replace(mentions[0], names=exact)] if len(mentions) == 1 else [Mention(0, len(text), text, exact)]
     for kind in (Kind.NODE_TYPE, Kind.ACCELERATOR):
         for mention in mentions:
             of_kind = tuple(name for name in mention.names if name.kind is kind)
@@ -72,7 +74,7 @@ def _named(text: str, names: Names, catalogue: Catalogue) -> Product | None:
 def _product(text: str, mention: Mention, names: tuple[Name, ...], catalogue: Catalogue) -> Product:
     nodes = [catalogue.node_types[name.name] for name in names if name.kind is Kind.NODE_TYPE]
     accelerators = tuple(dict.fromkeys([node.accelerator for node in nodes] or [name.name for name in names]))
-    counted = _counted(text, mention)
+    counted = _counted(text, mention, is_of_nodes=bool(nodes))
     sizes = {node.num_devices for node in nodes}
     if counted is None and nodes:
         counted = sizes.pop() if len(sizes) == 1 else None
@@ -84,9 +86,10 @@ def _product(text: str, mention: Mention, names: tuple[Name, ...], catalogue: Ca
     return Product(text, subject, accelerators, node_types, counted, is_known=True)
 
 
-def _counted(text: str, mention: Mention) -> int | None:
-    """The number of devices that the words say: "8x H100", "HGX H100 8-GPU"."""
-    found = _COUNT_BEFORE.search(text, 0, mention.start) or _COUNT_WITHIN.search(text)
+def _counted(text: str, mention: Mention, *, is_of_nodes: bool) -> int | None:
+    """The number of devices that the words say: "8x H100", "HGX H100 8-GPU"; "4x DGX H100" counts nodes."""
+    before = None if is_of_nodes else _COUNT_BEFORE.search(text, 0, mention.start)
+    found = before or _COUNT_WITHIN.search(text)
     number = int(found[1]) if found else 0
     return number if 1 <= number <= _MAX_DEVICES else None
 

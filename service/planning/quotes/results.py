@@ -140,3 +140,4 @@ class AuditQuoteResponse(Struct, frozen=True):
     unread_prices: tuple[UnreadPrice, ...]
     assumptions: tuple[str, ...]
     catalogue_revision: str
+    summary: str

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tonnage import methods
-from tonnage.cli import layout, names, options, titles
+from tonnage.cli import layout, names, options, own_prices, titles
 from tonnage.cli.engine_options import engine_spec
 from tonnage.cli.quantities import byte_count, count, duration, rate, significant
 from tonnage.cli.request_file import Question
@@ -39,6 +39,7 @@ from tonnage.v1.fleet_service_pb2 import CompareAcceleratorsResponse, ComparedAc
 @click.option("--term", type=click.Choice(["on-demand", "spot", "one-year", "three-years"]), help="[default: on-demand]")
 @click.option("--region", metavar="NAME", help="Region of the prices.")
 @click.option("--currency", metavar="CODE", help="[default: USD]")
+@own_prices.option
 @options.explain
 @options.with_tabular_session
 def compare(
@@ -47,6 +48,7 @@ def compare(
     engine: str | None,
     split: options.Split,
     formats: options.Formats,
+    priced: tuple[str, ...],
     session: Session,
     **rest: Any,
 ) -> None:
@@ -55,6 +57,7 @@ def compare(
     spec = engine_spec(name.strip(), version.strip() or None, {}) if name else None
     asked = {**split.given(), **formats.given(), **rest, "engine": spec}
     request = session.request(methods.COMPARE_ACCELERATORS, model=model, accelerators=accelerators, **asked)
+    request = own_prices.lay_in(request, priced, session)
     answer = session.ask(lambda client: client.compare_accelerators(request))
 
     def draw(console: Console, drawn: CompareAcceleratorsResponse) -> None:

@@ -30,7 +30,7 @@ Exit codes:
   0  answered; "does not fit" is an answer too
   1  the service failed, or this program did
   2  usage, or a request that the service refuses as malformed or contradictory
-  3  with --check: it does not fit, or that cannot be told
+  3  with --check: it does not fit, or that cannot be told; an offer has a line or a sum that is wrong
   4  the catalogue has no such model, accelerator or node type
   5  no service answers at the address, or not in time
   6  a figure that the answer needs does not exist

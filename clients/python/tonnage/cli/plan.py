@@ -1,6 +1,6 @@
 """``tonnage plan``: the fleets that carry a demand, ranked, and why the others are out."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tonnage import methods
-from tonnage.cli import layout, names, options, titles
+from tonnage.cli import layout, names, options, own_prices, titles
 from tonnage.cli.engine_options import engine_spec
 from tonnage.cli.exits import Exit
 from tonnage.cli.options import grouped
@@ -23,10 +23,12 @@ from tonnage.v1.fleet_service_pb2 import (
     FleetPool,
     FleetWorkload,
     LeastRegret,
+    PlanFleetRequest,
     PlanFleetResponse,
     ServiceLevel,
 )
 from tonnage.v1.model_pb2 import Parallelism
+from tonnage.v1.price_pb2 import Price
 
 _SHOWN_EXCUSES = 12
 #: Subjects that one excuse names.
@@ -104,6 +106,7 @@ _with_demand = grouped(
 @click.option("--term", type=click.Choice(["on-demand", "spot", "one-year", "three-years"]), help="[default: on-demand]")
 @click.option("--region", metavar="NAME", help="Region of the prices.")
 @click.option("--currency", metavar="CODE", help="[default: USD]")
+@own_prices.option
 @click.option("--max-plans", type=int, metavar="N", default=10, show_default=True, help="Plans to show.")
 @options.memory_utilization_ratio
 @options.explain
@@ -113,13 +116,17 @@ def plan(
     demand: DemandOptions,
     engines: tuple[str, ...],
     formats: options.Formats,
+    priced: tuple[str, ...],
     session: Session,
     **rest: Any,
 ) -> None:
-    """Plan the fleet that carries a demand for MODEL within a service level, at the least cost."""
+    """Plan the fleet that carries a demand for MODEL within a service level, at the least cost.
+
+    The service level is at least one of --ttft, --tpot and --end-to-end-seconds, all in seconds.
+    """
     specs = [engine_spec(name.strip(), version.strip() or None, {}) for name, _, version in map(_parted, engines)]
     asked = {**demand.given(), **formats.given(), **rest, "engines": specs}
-    request = session.request(methods.PLAN_FLEET, model=model, **asked)
+    request = own_prices.lay_in(session.request(methods.PLAN_FLEET, model=model, **asked), priced, session)
     answer = session.ask(lambda client: client.plan_fleet(request))
 
     def draw(console: Console, drawn: PlanFleetResponse) -> None:
@@ -127,7 +134,7 @@ def plan(
         layout.title(
             console, titles.model(request.model), *demands, _level(request.service_level), titles.formats(request.precision)
         )
-        _draw(console, drawn)
+        _draw(console, drawn, request)
 
     session.show(answer, draw, request)
     if not answer.plans:
@@ -152,10 +159,10 @@ def _level(level: ServiceLevel) -> str:
     return f"{', '.join(parts)} at {percentile}" if parts else ""
 
 
-def _draw(console: Console, answer: PlanFleetResponse) -> None:
+def _draw(console: Console, answer: PlanFleetResponse, request: PlanFleetRequest) -> None:
     if answer.plans:
         layout.section(console, f"Fleets, by {words(PlanFleetResponse.Ranking.Name(answer.ranking))}", _fleets(answer.plans))
-        _prices(console, answer.plans)
+        layout.sentences(console, "Prices", [*_unpriced(answer, request), *_prices(answer.plans)])
     if answer.HasField("infeasible"):
         console.print(Text(f"Infeasible: {answer.infeasible.reason}.", style=layout.BAD))
         if answer.infeasible.HasField("nearest_plan"):
@@ -163,7 +170,7 @@ def _draw(console: Console, answer: PlanFleetResponse) -> None:
             layout.section(console, heading, _fleets([answer.infeasible.nearest_plan]))
     if answer.HasField("least_regret"):
         layout.section(console, "Least regret over the range", _regret(answer.least_regret))
-    layout.sentences(console, "Rejected", _excuses(answer.excuses))
+    layout.sentences(console, "Rejected", _excuses(answer.excuses, but=(FleetExcuse.NO_PRICE, FleetExcuse.COSTS_MORE)))
     layout.footing(console, answer.assumptions, answer.catalogue_revision)
     if answer.HasField("explanation"):
         layout.explanation(console, answer.explanation)
@@ -204,7 +211,22 @@ def _longest(seconds: Iterable[float]) -> str:
     return duration(max(listed)) if listed else ""
 
 
-def _prices(console: Console, plans: Iterable[FleetPlan]) -> None:
+def _unpriced(answer: PlanFleetResponse, request: PlanFleetRequest) -> Iterator[str]:
+    """Of which hardware no price is known, and how it is ranked without; then which prices are known instead."""
+    without = [each for each in answer.excuses if each.reason == FleetExcuse.NO_PRICE]
+    if not without:
+        return
+    subjects = list(dict.fromkeys(each.node_type or each.accelerator for each in without))
+    term = Price.Term.Name(request.term or Price.ON_DEMAND).lower().replace("_", "-")
+    asked = "".join(f" in {each}" for each in (request.region, request.currency) if each)
+    by_cost = answer.ranking == PlanFleetResponse.COST
+    ranked = "after what has one" if by_cost else f"by {words(PlanFleetResponse.Ranking.Name(answer.ranking))}"
+    names = first_few(subjects, _NAMED_SUBJECTS)
+    yield f"no {term} price{asked} is known for {names}; ranked {ranked}; --price NAME=AMOUNT takes yours"
+    yield from _excuses(without)
+
+
+def _prices(plans: Iterable[FleetPlan]) -> Iterable[str]:
     lines: dict[str, None] = {}
     for each in plans:
         if not each.HasField("cost"):
@@ -214,7 +236,7 @@ def _prices(console: Console, plans: Iterable[FleetPlan]) -> None:
         unit = f"{cost.cost_per_unit_hour:,.4g} {cost.currency} per hour"
         about = "; ".join(filter(None, (price.source, *cost.notes)))
         lines[f"{each.node_type or each.accelerator}: {unit}, {day}, {about}"] = None
-    layout.sentences(console, "Prices", lines)
+    return lines
 
 
 def _regret(regret: LeastRegret) -> str:
@@ -227,12 +249,12 @@ def _regret(regret: LeastRegret) -> str:
     )
 
 
-def _excuses(excuses: Iterable[FleetExcuse]) -> list[str]:
-    """One line for what was rejected in the same words: its subjects, the first few by name."""
+def _excuses(excuses: Iterable[FleetExcuse], but: Container[FleetExcuse.Reason.ValueType] = ()) -> list[str]:
+    """One line for what is told in the same words: its subjects, the first few by name. ``but`` are reasons told elsewhere."""
     subjects: dict[tuple[str, str], dict[str, None]] = {}
     for each in excuses:
-        if each.reason == FleetExcuse.COSTS_MORE:
-            continue  # the table shows what costs less
+        if each.reason in but:
+            continue
         shape = f" {_split(each.parallelism)}" if each.HasField("parallelism") else ""
         subjects.setdefault((each.engine, each.text), {})[f"{each.node_type or each.accelerator}{shape}"] = None
     lines = [f"{_named(subject)} {engine}: {text}".replace(" :", ":") for (engine, text), subject in subjects.items()]

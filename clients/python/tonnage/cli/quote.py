@@ -1,6 +1,7 @@
 """``tonnage quote``: whether a vendor's offer holds, line by line."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from tonnage import methods
 from tonnage.cli import layout, options
+from tonnage.cli.exits import Exit
 from tonnage.cli.quantities import count, significant, words
 from tonnage.cli.request_file import Question
 from tonnage.cli.session import Session
@@ -20,14 +22,16 @@ from tonnage.v1.claim_service_pb2 import (
     QuoteFinding,
     QuoteLine,
     QuoteReading,
+    QuoteTotal,
 )
 from tonnage.v1.price_pb2 import ExchangeRate, PriceList
 
+_WRONG, _CHECK, _NOTE = ("✗", layout.BAD), ("?", "yellow"), ("·", layout.QUIET)
 _VERDICTS = {QuoteLine.HOLDS: layout.GOOD, QuoteLine.WRONG_FIGURES: layout.BAD, QuoteLine.TO_CHECK: "yellow"}
 _SEVERITIES = {
-    QuoteFinding.WRONG: ("✗", layout.BAD),
-    QuoteFinding.CHECK: ("?", "yellow"),
-    QuoteFinding.NOTE: ("·", layout.QUIET),
+    QuoteFinding.WRONG: _WRONG,
+    QuoteFinding.CHECK: _CHECK,
+    QuoteFinding.NOTE: _NOTE,
 }
 _UNITS = {QuoteLine.ONCE: " once", QuoteLine.PER_HOUR: "/h", QuoteLine.PER_MONTH: "/month", QuoteLine.PER_YEAR: "/year"}
 _MAX_BYTES = 1 << 22
@@ -57,13 +61,17 @@ _MAX_BYTES = 1 << 22
 @click.option(
     "--exchange-rate", "rates", multiple=True, metavar="FROM:TO:RATE:DATE", help="What one unit of a currency buys of another."
 )
+@click.option("--check", is_flag=True, help="Exit with 3 where a line or a sum is wrong.")
 @options.with_tabular_session
-def quote(file: str | None, rates: tuple[str, ...], price_unit: str | None, session: Session, **rest: Any) -> None:
+def quote(file: str | None, rates: tuple[str, ...], price_unit: str | None, check: bool, session: Session, **rest: Any) -> None:
     """Audit a vendor's offer (CSV): figures by the catalogue, prices by list prices, sums. "-" reads standard input."""
     content = None if file is None else _content(file)
     price_list = PriceList(exchange_rates=list(map(_rate, rates))) if rates else None
     request = session.request(methods.AUDIT_QUOTE, document=content, price_unit=price_unit, price_list=price_list, **rest)
-    session.show(session.ask(lambda client: client.audit_quote(request)), _draw, request)
+    answer = session.ask(lambda client: client.audit_quote(request))
+    session.show(answer, _draw, request)
+    if check and _is_wrong(answer):
+        raise SystemExit(Exit.DOES_NOT_FIT)
 
 
 def _content(file: str) -> bytes:
@@ -84,21 +92,28 @@ def _rate(text: str) -> ExchangeRate:
         raise click.UsageError(f"--exchange-rate {text}: give FROM:TO:RATE:DATE, such as USD:EUR:0.9:2026-07-01") from None
 
 
+def _is_wrong(answer: AuditQuoteResponse) -> bool:
+    return any(line.verdict == QuoteLine.WRONG_FIGURES for line in answer.lines) or any(map(_is_wrong_sum, answer.totals))
+
+
+def _is_wrong_sum(total: QuoteTotal) -> bool:
+    return total.HasField("computed_total") and not total.agrees
+
+
 def _draw(console: Console, answer: AuditQuoteResponse) -> None:
+    console.print(Text(answer.summary, style=layout.BAD if _is_wrong(answer) else layout.HEADING))
+    console.print()
     _reading(console, answer.reading)
     layout.section(console, "Per device", _prices(answer))
     for line in answer.lines:
         verdict = words(QuoteLine.Verdict.Name(line.verdict))
         console.print(Text(f"line {line.line}: {line.product}", style=layout.HEADING))
         console.print(Text(verdict, style=_VERDICTS.get(line.verdict, layout.QUIET)))
-        body = Table.grid(padding=(0, 1))
-        for finding in sorted(line.findings, key=lambda each: -each.severity):
-            sign, style = _SEVERITIES.get(finding.severity, ("·", layout.QUIET))
-            body.add_row(Text(sign, style=style), f"{finding.field}: {finding.text}" if finding.field else finding.text)
-        console.print(body)
+        console.print(_marked(map(_finding, sorted(line.findings, key=lambda each: -each.severity))))
         console.print()
     layout.sentences(console, "What the offer leaves open", _open(answer))
-    layout.sentences(console, "Sums", [_sum(total.label, total) for total in answer.totals])
+    if answer.totals:
+        layout.section(console, "Sums", _marked(map(_sum, answer.totals)))
     layout.sentences(console, "Not read", [f"line {each.line}: {each.reason} ({each.text})" for each in answer.unread_lines])
     layout.footing(console, answer.assumptions, answer.catalogue_revision)
 
@@ -165,9 +180,23 @@ def _unit(line: QuoteLine) -> str:
     return _UNITS[line.price_unit] if line.HasField("price_unit") else " (per what?)"
 
 
-def _sum(label: str, total: Any) -> str:
+def _marked(sentences: Iterable[tuple[tuple[str, str], str]]) -> Table:
+    """Sentences, each under its mark: a sign and its style."""
+    body = Table.grid(padding=(0, 1))
+    for (sign, style), text in sentences:
+        body.add_row(Text(sign, style=style), text)
+    return body
+
+
+def _finding(finding: QuoteFinding) -> tuple[tuple[str, str], str]:
+    return _SEVERITIES.get(finding.severity, _NOTE), f"{finding.field}: {finding.text}" if finding.field else finding.text
+
+
+def _sum(total: QuoteTotal) -> tuple[tuple[str, str], str]:
+    stated = f"line {total.line}, {total.label}: {total.stated_total:,.2f}"
     if total.agrees:
-        return f"line {total.line}, {label}: {total.stated_total:,.2f} is right"
-    if not total.HasField("computed_total"):
-        return f"line {total.line}, {label}: {total.stated_total:,.2f} cannot be checked, since a line above has no total"
-    return f"line {total.line}, {label}: {total.stated_total:,.2f}, and the lines come to {total.computed_total:,.2f}"
+        return _NOTE, f"{stated} is right"
+    if not _is_wrong_sum(total):
+        return _CHECK, f"{stated} cannot be checked, since a line above has no total"
+    off = total.stated_total - total.computed_total
+    return _WRONG, f"{stated} is wrong by {off:+,.2f}: the lines come to {total.computed_total:,.2f}"

@@ -97,11 +97,12 @@ def _compared_sheets(answer: CompareAcceleratorsResponse) -> Iterable[Table]:
 
 
 def _quote(answer: AuditQuoteResponse) -> Table:
-    return _rows("Results", quotes.LINES, answer.lines)
+    return Table("Results", [*quotes.LINES.columns(), Column("x_summary", lambda _: answer.summary)], list(answer.lines))
 
 
 def _quote_sheets(answer: AuditQuoteResponse) -> Iterable[Table]:
-    yield _quote(answer)
+    yield Table("Summary", [Column("x_summary", lambda each: each.summary)], [answer])
+    yield _rows("Results", quotes.LINES, answer.lines)
     claims = [(line, claim) for line in answer.lines for claim in line.claims]
     yield Table("Claims", quotes.FIGURES, claims)
     yield _rows("Totals", quotes.TOTALS, answer.totals)

@@ -1201,8 +1201,11 @@ class AuditQuoteResponse(_message.Message):
     UNREAD_PRICES_FIELD_NUMBER: _builtins.int
     ASSUMPTIONS_FIELD_NUMBER: _builtins.int
     CATALOGUE_REVISION_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
     catalogue_revision: _builtins.str
     """The catalogue that answered."""
+    summary: _builtins.str
+    """What it comes to, in a sentence: how many lines hold, headings that mix dense and sparse peaks, sums that are wrong."""
     @_builtins.property
     def reading(self) -> Global___QuoteReading:
         """How it was read."""
@@ -1237,10 +1240,11 @@ class AuditQuoteResponse(_message.Message):
         unread_prices: _abc.Iterable[_price_pb2.UnreadPrice] | None = ...,
         assumptions: _abc.Iterable[_builtins.str] | None = ...,
         catalogue_revision: _builtins.str = ...,
+        summary: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["reading", b"reading"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumptions", b"assumptions", "catalogue_revision", b"catalogue_revision", "lines", b"lines", "reading", b"reading", "totals", b"totals", "unread_lines", b"unread_lines", "unread_prices", b"unread_prices"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumptions", b"assumptions", "catalogue_revision", b"catalogue_revision", "lines", b"lines", "reading", b"reading", "summary", b"summary", "totals", b"totals", "unread_lines", b"unread_lines", "unread_prices", b"unread_prices"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
