@@ -100,7 +100,8 @@ def test_python_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     printed = io.StringIO()
 
     with redirect_stdout(printed):
-        exec(compile(block.text.replace(GRPC, service.grpc), block.place, "exec"), {})
+        moved = block.text.replace(GRPC, service.grpc).replace(f"http://{HTTP}", service.http)
+        exec(compile(moved, block.place, "exec"), {})
 
     assert printed.getvalue().strip()
 

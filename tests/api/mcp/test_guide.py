@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -30,13 +29,6 @@ def test_a_command_answers_what_is_printed(service: RunningService, command: str
     else:
         assert all(f"| `{tool['name']}` |" in GUIDE for tool in result["tools"])
         assert len(result["tools"]) == len(re.findall(r"^\| `[a-z_]+` \|", GUIDE, re.MULTILINE))
-
-
-def test_the_host_in_python_gets_its_answer(service: RunningService) -> None:
-    [block] = re.findall(r"^```python\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
-    moved = block.replace("http://localhost:8080", service.http)
-    ran = subprocess.run([sys.executable, "-c", moved], capture_output=True, text=True, timeout=60, check=True)
-    assert ran.stdout.startswith("Yes: llama-3.1-70b")
 
 
 def test_three_conversations_are_printed_with_their_answers() -> None:
