@@ -85,6 +85,7 @@ def test_a_grid_that_no_sheet_holds(run_for_real: Run, tmp_path: Path, monkeypat
 
     assert Exit.BAD_REQUEST == code
     assert "--format xlsx: 48 points in one sheet, and it holds " in err
+    assert not target.exists()  # an empty file would pass for a workbook
 
 
 def test_what_it_needs_is_named(run: Run, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -193,11 +193,16 @@ def _opened(output: Path | None, form: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _file(output: Path) -> Iterator[IO[bytes]]:
+    """The file; where nothing was written to one that was not there before, it is gone in the end."""
+    is_new = not output.exists()
     try:
         with output.open("wb") as target:
             yield target
     except OSError as error:
         raise click.UsageError(f"{output} cannot be written: {error.strerror}") from None
+    finally:
+        if is_new and output.is_file() and not output.stat().st_size:
+            output.unlink()
 
 
 def _write(under_way: Sweep, target: IO[bytes], form: Form) -> None:
