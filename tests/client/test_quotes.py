@@ -54,7 +54,8 @@ def test_what_the_offer_leaves_open_is_said_by_options(run_for_real: Run, tmp_pa
     [
         (b"H200 SXM,8,6.30,50.40\nTotal,,,50.40\n", "· line 3, Total: 50.40 is right", Exit.ANSWERED),
         (b"H200 SXM,8,6.30,50.40\nTotal,,,90.40\n", "✗ line 3, Total: 90.40 is wrong by +40.00", Exit.DOES_NOT_FIT),
-        (b"H200 SXM,8,6.30,90.40\nTotal,,,90.40\n", "· line 3, Total: 90.40 is right", Exit.DOES_NOT_FIT),
+        (b"H200 SXM,8,6.30,90.40\nTotal,,,90.40\n", "✗ line 3, Total: 90.40 is wrong by +40.00", Exit.DOES_NOT_FIT),
+        (b"H2OO SXM,8,6.30,50.40\n", "? no product of the catalogue is called so", Exit.ANSWERED),
         (b"H200 SXM,,6.30,\nTotal,,,50.40\n", "? line 3, Total: 50.40 cannot be checked", Exit.ANSWERED),
     ],
 )

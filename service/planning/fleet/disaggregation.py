@@ -102,7 +102,7 @@ def _fullest(curve: Curve, worst: Array, rate: Array, ttft: Array) -> _Prompts |
         return Miss(curve, FleetLimit.TTFT, float(worst[0]))
     missed = np.flatnonzero(worst > 1.0)
     last = int(missed[0]) - 1 if len(missed) else len(rate) - 1
-    limit = FleetLimit.TTFT if len(missed) else FleetLimit.ENGINE_LIMIT
+    limit = FleetLimit.TTFT if len(missed) else FleetLimit.SATURATION
     return _Prompts(float(rate[last]), float(ttft[last]), limit)
 
 

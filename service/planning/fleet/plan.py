@@ -26,7 +26,7 @@ from service.planning.fleet.results import (
     Ranking,
 )
 from service.planning.fleet.sized import Sized, as_plan, sized
-from service.planning.fleet.sizing import Capability, largest_rate
+from service.planning.fleet.sizing import FULLEST_RATIO, Capability, largest_rate
 from service.planning.price_choice import NoPrice
 from service.planning.requests import Parallelism
 from service.planning.serving.estimate import ServingEstimator
@@ -212,6 +212,7 @@ def _assumptions(search: _Search) -> tuple[str, ...]:
         notes.append("times hold for nine requests in ten (default)")
     if request.certainty is not Certainty.CAUTIOUS:
         notes.append("by the estimate itself, which is as likely too low as too high")
+    notes.append(f"replicas are planned to {FULLEST_RATIO:g} of the most that they finish: nearer to it, queues begin")
     if len(search.mix.kinds) > 1:
         notes.append("workloads on shared replicas keep the proportions of the middles of their demands")
     notes.append(

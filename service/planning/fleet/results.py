@@ -19,6 +19,7 @@ class FleetLimit(StrEnum):
     END_TO_END = "END_TO_END"
     KV_CAPACITY = "KV_CAPACITY"
     ENGINE_LIMIT = "ENGINE_LIMIT"
+    SATURATION = "SATURATION"
 
 
 class PoolRole(StrEnum):

@@ -11,7 +11,7 @@ from service.planning.fleet.results import FleetLimit
 _COARSE: Final = 96
 _FINE: Final = 48
 #: Replicas are not planned fuller: nearer to every place being taken, half of the time all are, and queues begin.
-_FULLEST: Final = 0.9
+FULLEST_RATIO: Final = 0.9
 
 
 class Capability(Struct, frozen=True):
@@ -52,7 +52,7 @@ def largest_rate(curve: Curve) -> Capability | Miss:
 
 def _kept(curve: Curve, points: Points) -> Array:
     """Where the service level is kept and the replica comes to rest."""
-    stays = points.load < _FULLEST
+    stays = points.load < FULLEST_RATIO
     for ratio in curve.excess(points).values():
         stays = stays & (ratio <= 1.0)
     return stays
@@ -75,11 +75,11 @@ def _capacity_limit(curve: Curve) -> FleetLimit:
 
 
 def _limit_after(curve: Curve, points: Points, best: int) -> FleetLimit:
-    """What the next point misses; where it misses no time, places have run out."""
+    """What the next point misses; where it misses no time, it is nearer to the most that finishes than queues allow."""
     after = min(best + 1, len(points.rate) - 1)
     ratios = {limit: float(ratio[after]) for limit, ratio in curve.excess(points).items()}
     missed = {limit: ratio for limit, ratio in ratios.items() if ratio > 1.0}
-    return max(missed, key=lambda each: missed[each]) if missed else _capacity_limit(curve)
+    return max(missed, key=lambda each: missed[each]) if missed else FleetLimit.SATURATION
 
 
 class Seen(Struct, frozen=True):

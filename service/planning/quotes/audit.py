@@ -184,9 +184,10 @@ def audit_quote(catalogue: Catalogue, request: AuditQuoteRequest) -> AuditQuoteR
     lines, unread, sums = [], list(offer.unread), Sums()
     for row in offer.rows:
         try:
-            if not sums.take_sum(Line(offer, row), auditor.judge.names):
+            line = Line(offer, row)
+            if not sums.take_sum(line, auditor.judge.names):
                 lines.append(auditor.line(row))
-                sums.take_line(lines[-1])
+                sums.take_line(lines[-1], is_total_wrong=_is_total_wrong(lines[-1], line.header(Meaning.TOTAL_PRICE)))
         except Unreadable as unreadable:
             unread.append(UnreadQuoteLine(row.line, shown(" ".join(cell for cell in row.cells if cell)), str(unreadable)))
             sums.miss()
@@ -200,6 +201,11 @@ def audit_quote(catalogue: Catalogue, request: AuditQuoteRequest) -> AuditQuoteR
         catalogue_revision=catalogue.revision,
         summary=summary_of(lines, len(unread), sums.totals, auditor.bases),
     )
+
+
+def _is_total_wrong(line: QuoteLine, header: str) -> bool:
+    """Whether the line's total, in the column of that heading, was found to be wrong."""
+    return any(each.severity is Severity.WRONG and each.field == header for each in line.findings)
 
 
 def _devices(line: Line, product: Product, stated: int | None) -> tuple[int | None, list[QuoteFinding]]:

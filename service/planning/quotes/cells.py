@@ -142,7 +142,7 @@ def price_of(line: Line, quantity: float | None, request: AuditQuoteRequest) -> 
         unit_price=money.amount if money else None,
         currency=currency,
         price_unit=next((each for each in periods if each), None),
-        is_per_device=is_per_device(unit_cell)
+        is_per_device=is_per_device(f"per {unit_cell}")
         or bool(money and money.is_per_device)
         or bool(heading and heading.is_per_device),
         discount_ratio=_discount(line),

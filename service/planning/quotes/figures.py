@@ -123,10 +123,12 @@ def _of_text(judge: Judge, product: Product, text: str, header: str) -> Iterator
         return
     for claim in claims:
         if claim.amount is not None and claim.amount.unit not in {"devices", "x", "%"}:
-            subject = (
-                claim if claim.names else replace(claim, subject=product.subject, names=judge.names.subject(product.subject))
-            )
-            yield _judged_figure(judge.verdict(subject), header)
+            of_product = replace(claim, subject=product.subject, names=judge.names.subject(product.subject))
+            meant = [claim if claim.names else of_product]
+            if claim.amount.unit == "B" and product.accelerator:
+                # "8-GPU server (H100 SXM5 80GB)": a memory beside a product's name is mostly that of one device.
+                meant.append(replace(of_product, names=judge.names.subject(product.accelerator), num_devices=None))
+            yield _judged_figure(min(map(judge.verdict, meant), key=_distance), header)
 
 
 def _of_cell(
@@ -143,7 +145,8 @@ def _of_cell(
         direction=words.direction(f"{heading.column.header} {beside}") if heading.meaning is Meaning.LINK_BANDWIDTH else "",
     )
     verdicts = [judge.verdict(claim) for claim in _counted(judge, fields, product)]
-    return _judged_figure(min(verdicts, key=_distance), heading.column.header)
+    found = min(verdicts, key=_distance)
+    return _judged_figure(found, heading.column.header, is_basis_said=bool(fields.sparsity))
 
 
 def _distance(audited: AuditedClaim) -> tuple[int, float]:
@@ -171,8 +174,10 @@ def _read(judge: Judge, fields: ClaimFields) -> Iterator[Claim]:
         yield claim
 
 
-def _judged_figure(audited: AuditedClaim, header: str) -> JudgedFigure:
+def _judged_figure(audited: AuditedClaim, header: str, *, is_basis_said: bool = False) -> JudgedFigure:
     severity = _SEVERITIES.get(audited.verdict)
+    if severity is Severity.CHECK and is_basis_said and _is_on_another_basis(audited):
+        severity = Severity.WRONG
     if severity is None:
         preliminary = [match for match in audited.matches[:1] if match.status == "preliminary"]
         told = [f"{each.title} is preliminary: its vendor may still change {each.printed}." for each in preliminary]
@@ -182,6 +187,11 @@ def _judged_figure(audited: AuditedClaim, header: str) -> JudgedFigure:
     reasons = " ".join(audited.reasons[:_MAX_REASONS])
     added = f" To ask: {', '.join(audited.to_add)}." if audited.verdict is Verdict.UNKNOWN and audited.to_add else ""
     return JudgedFigure(audited, header, (QuoteFinding(severity, header, f"{reasons}{added}"),))
+
+
+def _is_on_another_basis(audited: AuditedClaim) -> bool:
+    """Whether a figure is a peak on the other basis of sparsity."""
+    return any({Difference.SPARSE.value, Difference.DENSE.value} & set(match.differences) for match in audited.matches[:1])
 
 
 def _understates_the_unit(audited: AuditedClaim) -> bool:

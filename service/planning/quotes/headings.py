@@ -20,10 +20,19 @@ def _any(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.IGNORECASE)
 
 
-_PRICE: Final = (r"price|preis|prix|precio|prezzo|msrp|uvp|kosten|tarif", r"cost\b|fee\b|rate\b", "[€$£]", r"\b(?:net|netto)\b")
+_PRICE: Final = (
+    r"price|preis|prix|precio|prezzo|msrp|uvp|kosten|tarif",
+    r"cost\b|fee\b|rate\b",
+    "[€$£]",
+    r"^(?:usd|eur|gbp|chf|jpy|inr|cny)\b",
+    r"\b(?:net|netto)\b",
+)
 _SUM = r"\b(?:total|extended|ext\.?|line (?:price|amount)|amount|sum|\w*summe|gesamt\w*|subtotal|betrag|montant|importe)\b"
-#: "Total per month" is a total, "total per GPU" is none.
-_LENGTH = r"\s*(?:month|mo\b|monat|mois|mes\b|year|yr\b|jahr|an\b|año|\d+ ?(?:days|tage|months|monate|years|jahre))"
+#: "Total per month" and "total per hour" are totals, "total per GPU" and "total per GPU hour" are none.
+_LENGTH = (
+    r"\s*(?:hour|hr\b|h\b|stunde|std\b|heure|hora|day|tag\b|jour|month|mo\b|monat|mois|mes\b|year|yr\b|jahr|an\b|año|"
+    r"\d+ ?(?:hours|stunden|days|tage|months|monate|years|jahre))"
+)
 _UNIT_WORDS = rf"\b(?:unit|each|einzel\w*|unitaire|unitario|stück\w*)\b|(?:\b(?:per|je|pro)\b|/)(?!{_LENGTH})"
 _DEVICES = r"(?:gpus?|devices?|accelerators?|cards?|chips?)"
 #: In this order: the first that fits is taken.

@@ -95,6 +95,8 @@ def _length_of_total(price: LinePrice, one: float, header: str) -> tuple[float, 
     period, unit = period_in(header), price.price_unit
     if period is not None and unit is not None and {period, unit} <= HOURS.keys():
         named = HOURS[period] / HOURS[unit]
+        if named < 1:
+            return named, "an hour" if period is PriceUnit.PER_HOUR else "a month"
         return next((each for each in lengths if math.isclose(each[0], named)), (1.0, ""))
     return 1.0, ""
 

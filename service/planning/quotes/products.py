@@ -13,7 +13,9 @@ from service.planning.claims.candidates import gpus_per_superchip
 from service.planning.claims.claim import Kind, Mention, Name
 from service.planning.claims.names import Names
 
-_COUNT_BEFORE: Final = re.compile(r"(?<![\w.])(\d{1,3})[ ]?[x×*][ ]?(?:nvidia |amd |intel )?$", re.IGNORECASE)
+_COUNT_BEFORE: Final = re.compile(
+    r"(?<![\w.])(\d{1,3})(?:[ ]?[x×*][ ]?(?:nvidia |amd |intel )?| (?:nvidia |amd |intel ))$", re.IGNORECASE
+)
 _COUNT_WITHIN: Final = re.compile(r"(?<![\w.])(\d{1,3})[ -]?(?:x[ -]?)?(?:gpus?|way|accelerators?|oams?)\b", re.IGNORECASE)
 _MAX_DEVICES: Final = 576
 _MAX_NAMED: Final = 12

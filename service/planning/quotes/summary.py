@@ -7,6 +7,7 @@ from typing import Final
 from service.catalogue.entries import Sparsity
 from service.planning.claims.results import Verdict
 from service.planning.quotes.figures import JudgedFigure
+from service.planning.quotes.requests import PriceUnit
 from service.planning.quotes.results import LineVerdict, QuoteLine, QuoteTotal
 
 _BASES: Final = frozenset({Sparsity.DENSE.value, Sparsity.STRUCTURED_2_4.value})
@@ -50,7 +51,7 @@ class PeakBases:
 
 def summary_of(lines: Sequence[QuoteLine], num_unread: int, totals: Sequence[QuoteTotal], bases: PeakBases) -> str:
     """How many lines hold and how many do not, headings that mix two bases, and whether the sums are right."""
-    return "; ".join((_of_lines(lines), *_of_unread(num_unread), *bases.mixed(), *_of_sums(totals, lines)))
+    return "; ".join((_of_lines(lines), *_of_unread(num_unread), *_of_prices(lines), *bases.mixed(), *_of_sums(totals, lines)))
 
 
 def _of_lines(lines: Sequence[QuoteLine]) -> str:
@@ -67,6 +68,14 @@ def _of_lines(lines: Sequence[QuoteLine]) -> str:
 def _of_unread(number: int) -> Iterator[str]:
     if number:
         yield f"{_counted(number, 'line')} cannot be read"
+
+
+def _of_prices(lines: Sequence[QuoteLine]) -> Iterator[str]:
+    """Of how many known products no list price stands beside the offer's."""
+    judged = [line for line in lines if line.verdict is not LineVerdict.NOT_JUDGED and line.price_unit is not PriceUnit.ONCE]
+    alone = sum(line.unit_price is not None and line.list_price is None for line in judged)
+    if alone:
+        yield f"no list price is known for {_counted(alone, 'line')}"
 
 
 def _of_sums(totals: Sequence[QuoteTotal], lines: Sequence[QuoteLine]) -> Iterator[str]:

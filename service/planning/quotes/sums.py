@@ -17,6 +17,10 @@ _EXTRA: Final = re.compile(
     r"rabatt)\b",
     re.IGNORECASE,
 )
+#: Of these a rate says what they come to; a discount may be of a part alone.
+_TAX: Final = re.compile(
+    r"^(?:vat|tax|sales tax|mwst|ust|mehrwertsteuer|tva|iva)\b\D{0,20}(\d{1,2}(?:[.,]\d{1,3})?) ?%", re.IGNORECASE
+)
 #: What the totals of so many lines may be off by, each rounded to a cent.
 _CENT: Final = 0.005
 
@@ -38,9 +42,10 @@ class Sums:
         """The sums that were found."""
         return tuple(self._totals)
 
-    def take_line(self, line: QuoteLine) -> None:
-        """Counts a line in."""
-        amount = line.stated_total if line.stated_total is not None else line.computed_total
+    def take_line(self, line: QuoteLine, *, is_total_wrong: bool) -> None:
+        """Counts a line in: with what it states, or, where that is wrong, with what it comes to."""
+        is_stated = line.stated_total is not None and not is_total_wrong
+        amount = line.stated_total if is_stated else line.computed_total
         self._num_lines += 1
         if amount is None:
             self.miss()
@@ -63,10 +68,22 @@ class Sums:
         if amount is None:
             return False
         if kinds[0] is _EXTRA:
-            self._extra += amount
+            self._take_extra(line, label, amount)
             return True
         self._totals.append(self._judged(line, label, amount, is_part=kinds[0] is _SUBTOTAL))
         return True
+
+    def _take_extra(self, line: Line, label: str, stated: float) -> None:
+        """Counts tax, freight or a credit in; a tax whose rate stands there with what it comes to."""
+        ratio = _ratio_in(label)
+        if ratio is None or not self._is_complete:
+            self._extra += stated
+            return
+        right = min((self._all, self._all + self._extra), key=lambda base: abs(base * ratio - stated)) * ratio
+        printed = (right, *(total.stated_total * ratio for total in self._totals))  # of a sum that is wrong it may be right
+        if all(abs(each - stated) > _CENT * (self._num_lines + 1) for each in printed):
+            self._totals.append(QuoteTotal(line.row.line, shown(label), stated, right, agrees=False))
+        self._extra += right
 
     def _amount(self, line: Line) -> float | None:
         money = line.money(Meaning.TOTAL_PRICE) or line.money(Meaning.UNIT_PRICE)
@@ -81,3 +98,13 @@ class Sums:
             self._since = 0.0
         computed = (agreeing or sums)[0] if is_known else None
         return QuoteTotal(line.row.line, shown(label), stated, computed, bool(agreeing) and is_known)
+
+
+def _ratio_in(label: str) -> float | None:
+    """The rate that a tax names.
+
+    >>> _ratio_in("VAT 19%"), _ratio_in("MwSt. (8,1 %)"), _ratio_in("Freight"), _ratio_in("Discount 5 %")
+    (0.19, 0.081, None, None)
+    """
+    found = _TAX.search(label)
+    return round(float(found[1].replace(",", ".")) / 100, 6) if found else None

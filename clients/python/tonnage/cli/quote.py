@@ -1,7 +1,7 @@
 """``tonnage quote``: whether a vendor's offer holds, line by line."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,7 @@ def _draw(console: Console, answer: AuditQuoteResponse) -> None:
         verdict = words(QuoteLine.Verdict.Name(line.verdict))
         console.print(Text(f"line {line.line}: {line.product}", style=layout.HEADING))
         console.print(Text(verdict, style=_VERDICTS.get(line.verdict, layout.QUIET)))
-        console.print(_marked(map(_finding, sorted(line.findings, key=lambda each: -each.severity))))
+        console.print(_marked([*map(_finding, sorted(line.findings, key=lambda each: -each.severity)), *_unknown(line)]))
         console.print()
     layout.sentences(console, "What the offer leaves open", _open(answer))
     if answer.totals:
@@ -188,6 +188,13 @@ def _marked(sentences: Iterable[tuple[tuple[str, str], str]]) -> Table:
     return body
 
 
+def _unknown(line: QuoteLine) -> Iterator[tuple[tuple[str, str], str]]:
+    """What an unknown product may be meant to be: nothing of its line is checked."""
+    if line.verdict == QuoteLine.NOT_JUDGED:
+        near = f"; the nearest are {', '.join(line.candidates)}" if line.candidates else ""
+        yield _CHECK, f"no product of the catalogue is called so, so that nothing of it is checked{near}"
+
+
 def _finding(finding: QuoteFinding) -> tuple[tuple[str, str], str]:
     return _SEVERITIES.get(finding.severity, _NOTE), f"{finding.field}: {finding.text}" if finding.field else finding.text
 
@@ -199,4 +206,4 @@ def _sum(total: QuoteTotal) -> tuple[tuple[str, str], str]:
     if not _is_wrong_sum(total):
         return _CHECK, f"{stated} cannot be checked, since a line above has no total"
     off = total.stated_total - total.computed_total
-    return _WRONG, f"{stated} is wrong by {off:+,.2f}: the lines come to {total.computed_total:,.2f}"
+    return _WRONG, f"{stated} is wrong by {off:+,.2f}: rightly reckoned it is {total.computed_total:,.2f}"

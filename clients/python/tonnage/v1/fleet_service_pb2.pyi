@@ -452,6 +452,8 @@ class FleetPool(_message.Message):
         """More requests do not finish: the memory for their caches is full."""
         ENGINE_LIMIT: FleetPool._Limit.ValueType  # 5
         """More requests do not finish: the engine's own limit of requests is reached."""
+        SATURATION: FleetPool._Limit.ValueType  # 6
+        """A tenth more would be the most that it finishes: so near to it, queues begin."""
 
     class Limit(_Limit, metaclass=_LimitEnumTypeWrapper):
         """What decides how much one replica carries."""
@@ -468,6 +470,8 @@ class FleetPool(_message.Message):
     """More requests do not finish: the memory for their caches is full."""
     ENGINE_LIMIT: FleetPool.Limit.ValueType  # 5
     """More requests do not finish: the engine's own limit of requests is reached."""
+    SATURATION: FleetPool.Limit.ValueType  # 6
+    """A tenth more would be the most that it finishes: so near to it, queues begin."""
 
     ROLE_FIELD_NUMBER: _builtins.int
     WORKLOADS_FIELD_NUMBER: _builtins.int
