@@ -162,8 +162,12 @@ def _statement(run: EngineRun, likely: Holding, stages: tuple[StageMemory, ...],
     longest = int(likely.longest_context_tokens)
     if likely.outcome is EngineOutcome.OUT_OF_MEMORY_LOADING_WEIGHTS:
         stage = max(stages, key=lambda each: each.loaded_weights.value - each.loadable_bytes)
-        weights, room = (f"{size / _GIB:.2f} GiB" for size in (stage.loaded_weights.value, stage.loadable_bytes))
+        sizes = (stage.loaded_weights.value, max(0.0, stage.loadable_bytes))
+        weights, room = (f"{size / _GIB:.2f} GiB" for size in sizes)
         return f"{title} runs out of memory while loading: the weights of a device take {weights} and it has {room} for them"
+    if likely.outcome is EngineOutcome.REFUSED_NO_KV and tightest.pool.value < 0:
+        lack = f"{-tightest.pool.value / _GIB:.2f} GiB"
+        return f"{title} does not start: weights and its own memory need {lack} more than it may take, without any KV cache"
     if likely.outcome is EngineOutcome.REFUSED_NO_KV:
         return f"{title} does not start: {pool} is left for the KV cache"
     need = f"one sequence of {run.max_model_len} tokens needs {needed / _GIB:.2f} GiB, the pool has {pool}"

@@ -64,9 +64,7 @@ def _candidates(run: EngineRun, refused: EngineMemory) -> Iterator[_Candidate]:
 def _more_ranks(run: EngineRun, starts: Starts) -> Iterator[Cure]:
     tensor = run.shape.tensor * 2
     while tensor <= _MOST_RANKS:
-        shape = replace(run.shape, tensor=tensor)
-        if starts(run.settings, shape):
-            text = f"it would start with {run.engine.flags['tensor']} {tensor}, on {shape.num_devices} devices"
-            yield Cure("parallelism.tensor", str(tensor), text)
+        if starts(run.settings, replace(run.shape, tensor=tensor)):
+            yield Cure("parallelism.tensor", str(tensor), f"it would start with {run.engine.flags['tensor']} {tensor}")
             return
         tensor *= 2

@@ -187,7 +187,7 @@ def _states_apart(stage: _Stage, memory: StageMemory) -> StageMemory:
     ratio = stage.run.known("state_to_cache_ratio")
     kinds, order = stage.builder.architecture.layer_kinds, stage.builder.architecture.layer_order
     fixed = any(entry.fixed_entries for index in memory.layers for entry in kinds[order[index]].cache)
-    if ratio is None or not fixed or stage.observed.pool_bytes is not None:
+    if ratio is None or not fixed or stage.observed.pool_bytes is not None or memory.pool.value <= 0:
         return memory
     share = 1 / (1 + ratio.value)
     pool = Estimate(*(each * share for each in (memory.pool.value, memory.pool.low, memory.pool.high)))
@@ -211,6 +211,8 @@ def _by_free_fraction(stage: _Stage) -> StageMemory:
     )
     if seen.free_after_load_bytes is not None:
         after = Estimate.exact(seen.free_after_load_bytes)
+    if after.value < 0:
+        fraction = 1.0  # of what lacks, all lacks
     value = stage.apply(pool_bytes_by_free_fraction, free_after_load_bytes=after.value, free_gpu_memory_fraction=fraction)
     item = EngineBudgetItem
     lines = [

@@ -13,7 +13,9 @@ from service.planning.errors import InvalidRequest, PlanningError, Violation
 from service.planning.explain import Apply, plainly
 from service.planning.requests import AcceleratorSpec, EngineSpec, Parallelism
 from service.planning.resolve import Resolver
-from service.planning.results import Cure, EngineMemory, EngineOutcome, Shortfall
+from service.planning.results import Cure, EngineBudgetItem, EngineMemory, EngineOutcome, Shortfall
+
+_MOST_RANKS = 8
 
 
 class EngineView(Struct, frozen=True, dict=True):
@@ -49,7 +51,11 @@ class EngineView(Struct, frozen=True, dict=True):
 
     @property
     def _required_bytes(self) -> float:
-        return self.at_context.needed_bytes_per_device * -(-self.asked.sequences // self.attention_groups)
+        return self.at_context.needed_bytes_per_device * self._sequences_per_device
+
+    @property
+    def _sequences_per_device(self) -> int:
+        return -(-self.asked.sequences // self.attention_groups)
 
     def shortfall(self) -> Shortfall | None:
         """What the engine lacks and what cures it, by its own flags where it does not start; None where it fits.
@@ -64,9 +70,23 @@ class EngineView(Struct, frozen=True, dict=True):
         held = f"{sequences(int(self.max_sequences))} of {self.asked.context_tokens} tokens fit"
         fewer = (Cure(field, f"{self.max_sequences:.0f}", held),) if self.max_sequences else ()
         description = f"{self.memory.statement}; {held}" if starts else self.memory.statement
+        cures = (*fewer, *self._remedies(), *self.other_cures)
+        states = next((line for line in self.memory.budget if line.item is EngineBudgetItem.STATE_POOL), None)
+        if starts and states is not None and required <= pool:
+            # The cache would do: the pool of recurrent states holds too few.
+            has = states.bytes_per_device
+            required = has * self._sequences_per_device / max(1.0, self.at_context.likely.max_concurrency)
+            return Shortfall("ENGINE_STATE_POOL", required, has, required - has, description, cures)
         required, has = required - min(0.0, pool), max(0.0, pool)
-        cures = (*fewer, *self.memory.remedies, *self.other_cures)
         return Shortfall("ENGINE_KV_POOL", required, has, max(0.0, required - has), description, cures)
+
+    def _remedies(self) -> Iterator[Cure]:
+        """The engine's own, by the fields of this request: an engine of which no length is given is started for its context."""
+        for cure in self.memory.remedies:
+            if cure.field == "parallelism.tensor":
+                continue  # with which it starts, but may hold too few
+            is_context = cure.field == "engine.max_model_len" and self.memory.max_model_len == self.asked.context_tokens
+            yield Cure("context_tokens", cure.value, cure.description) if is_context else cure
 
 
 class EngineQuestion(Struct, frozen=True):
@@ -96,7 +116,13 @@ class EngineQuestion(Struct, frozen=True):
         )
 
     def _other_cures(self, shape: Parallelism) -> Iterator[Cure]:
-        """Lighter weights and larger devices, each tried before it is named."""
+        """More devices where the request says how many, lighter weights, larger devices: each tried before it is named."""
+        wider = (replace(shape, tensor=shape.tensor * factor) for factor in (2, 4, 8))
+        for each in wider if self.asked.sequences_field == "batch_size" else ():
+            if each.tensor <= _MOST_RANKS and self._fits(each):
+                text = f"it would fit at tensor {each.tensor}, on {each.num_devices} devices"
+                yield Cure("parallelism.tensor", str(each.tensor), text)
+                break
         for weights in self.asked.lighter_formats:
             lighter = replace(self.asked, builder=self.asked.builder.with_weights(weights))
             if replace(self, asked=lighter)._fits(shape):

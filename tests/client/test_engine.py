@@ -110,7 +110,7 @@ def test_a_refusal_is_shown_line_by_line_with_its_remedies(run_for_real: Run) ->
     assert re.search(r"CUDA graphs \(out of the reserve\)", shown)
     assert re.search(r"sequences of 40,000 tokens at once +0\.\d+", shown)
     assert 1 == shown.count("vLLM 0.19 does not start")
-    assert re.search(r"→ --max-model-len \d+ ", shown)
+    assert re.search(r"→ --context-tokens \d+ ", shown)
     assert "→ --kv-cache-dtype fp8" in shown
     assert Exit.DOES_NOT_FIT == run_for_real(*question, "--check")[0]
 

@@ -140,7 +140,8 @@ def test_a_price_goes_before_those_of_the_request_file_and_in_its_currency(
 ) -> None:
     scripted.script["GetAccelerator"] = answers(GetAcceleratorResponse(accelerator=Accelerator(name="one")))
     file = tmp_path / "question.json"
-    own = {"prices": [{"accelerator": "two", "amount_per_hour": 9, "currency": "EUR"}], "document": "prices: []"}
+    listed = [{"accelerator": name, "amount_per_hour": 9, "currency": "EUR"} for name in ("one", "two")]
+    own = {"prices": listed, "document": "prices: []"}
     file.write_text(json.dumps({"currency": "EUR", "term": "SPOT", "price_list": own}))
 
     run("plan", "--request", str(file), "--price", "one=2.5")
@@ -148,7 +149,8 @@ def test_a_price_goes_before_those_of_the_request_file_and_in_its_currency(
     asked = scripted.requests[-1]
     assert isinstance(asked, PlanFleetRequest)
     price = Price(accelerator="one", amount_per_hour=2.5, currency="EUR", term=Price.SPOT, source="given with --price")
-    assert ([price], "prices: []") == (list(asked.price_list.prices), asked.price_list.document)
+    other = Price(accelerator="two", amount_per_hour=9, currency="EUR")
+    assert ([other, price], "prices: []") == (list(asked.price_list.prices), asked.price_list.document)
 
 
 @pytest.mark.parametrize(

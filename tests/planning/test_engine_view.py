@@ -47,7 +47,7 @@ def test_a_refusal_says_what_is_needed_what_is_there_and_what_fits(planner: Plan
     assert short.required_bytes_per_device == 32_000 * 262_144
     assert short.available_bytes_per_device / GIB == pytest.approx(4.45, rel=0.1)
     cures = {cure.field: cure.value for cure in short.cures}
-    shorter = replace(kv_memory("qwen3-32b", context=int(cures["engine.max_model_len"])), engine=engine)
+    shorter = replace(kv_memory("qwen3-32b", context=int(cures["context_tokens"])), engine=engine)
     assert planner.estimate_kv_memory(shorter).fits is True
 
 
@@ -105,6 +105,22 @@ def test_weights_beyond_the_device_are_short_of_all_that_they_lack(planner: Plan
             assert each.shortfall.available_bytes_per_device == 0
             assert each.shortfall.short_bytes_per_device == pytest.approx(needed - pool)
     assert any("it has" in each.shortfall.description for each in found if each.shortfall)
+
+
+def test_what_lacks_for_weights_is_not_shared_with_the_reserve(planner: Planner) -> None:
+    # 131.5 GiB of weights in 77.7 GiB: TensorRT-LLM lacks all of the difference, not nine tenths of it.
+    asked = replace(kv_memory("llama-3.1-70b", context=4096), engine=EngineSpec("tensorrt-llm"))
+    answer = planner.estimate_kv_memory(asked)
+    assert answer.shortfall is not None
+    assert answer.shortfall.short_bytes_per_device > 53.7 * GIB
+
+
+def test_a_pool_of_states_that_is_too_small_is_what_is_short(planner: Planner) -> None:
+    asked = replace(kv_memory("nemotron-h-56b", "h200-sxm", context=4096, batch=50), engine=EngineSpec("sglang"))
+    short = planner.estimate_kv_memory(asked).shortfall
+    assert short is not None
+    assert "ENGINE_STATE_POOL" == short.resource
+    assert 0 < short.short_bytes_per_device == pytest.approx(short.required_bytes_per_device - short.available_bytes_per_device)
 
 
 def test_a_node_that_is_too_small_gets_cures_that_hold(planner: Planner) -> None:

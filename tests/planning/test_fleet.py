@@ -112,6 +112,36 @@ def test_assumptions_are_those_of_the_plans_shown(planner: Planner) -> None:
     assert any(note.startswith(f"h100-sxm one device: {tight}") for note in narrow)
 
 
+def test_what_is_taken_for_granted_of_each_pool_is_said_of_it(planner: Planner) -> None:
+    # Short requests fit beside the weights at 0.9 of the memory; a prompt of 30,000 tokens needs 0.98.
+    short = workload(20.0, input_tokens=100, output_tokens=50, name="short")
+    long = workload(0.02, input_tokens=30_000, output_tokens=500, name="long")
+    level = ServiceLevel(ttft_seconds=60.0, tpot_seconds=0.5)
+    answer = planner.plan_fleet(fleet("devstral-2-123b", short, long, nodes=(), accelerators=("h200-sxm",), level=level))
+    pools = {pool.workloads: pool.parallelism.tensor for pool in answer.plans[0].pools}
+    assert {("short",): 1, ("long",): 1} == pools
+    assert any(note.startswith("h200-sxm one device for short: the engine may take 0.9 ") for note in answer.assumptions)
+    assert any(note.startswith("h200-sxm one device for long: the engine may take 0.98 ") for note in answer.assumptions)
+    assert not any("shared replicas" in note for note in answer.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("of_workload", "of_request", "note"),
+    [
+        (Percentile.P99, None, None),
+        (None, None, "times hold for nine requests in ten (default)"),
+        (None, Percentile.P50, "times hold for nine requests in ten (default)"),  # a workload's level stands by itself
+    ],
+)
+def test_the_default_percentile_is_said_where_it_is_taken(
+    planner: Planner, of_workload: Percentile | None, of_request: Percentile | None, note: str | None
+) -> None:
+    level = ServiceLevel(ttft_seconds=1.0, percentile=of_workload)
+    request = fleet("llama-3.1-70b", workload(service_level=level), level=ServiceLevel(ttft_seconds=1.0, percentile=of_request))
+    told = [each for each in planner.plan_fleet(request).assumptions if each.startswith("times hold")]
+    assert ([] if note is None else [note]) == told
+
+
 def test_without_any_price_power_ranks(planner: Planner) -> None:
     answer = planner.plan_fleet(fleet(nodes=("aws-p5e.48xlarge", "dgx-h100")))
     assert Ranking.POWER is answer.ranking

@@ -98,3 +98,14 @@ def test_a_total_over_a_month_of_an_hourly_price_is_held_against_that_month(plan
     assert "The total is right, for a month of 730 hours." in told(right, Severity.NOTE)
     assert "88,768.00 for a month of 730 hours; 88,900.00 stands there, +132.00" in told(wrong, Severity.WRONG)
     assert "for 31 days" in told(long, Severity.NOTE)
+
+
+def test_a_sum_in_another_currency_cannot_be_checked(planner: Planner) -> None:
+    document = "Product,Qty,Price per hour,Total\nH200 SXM,1,$100,$100\nH200 SXM,1,$100,$100\nTotal,,,€200\n"
+    (total,) = audited(planner, document).totals
+    assert (None, False) == (total.computed_total, total.agrees)
+
+
+@pytest.mark.parametrize("name", ["8xMI300X", "8xH100", "8x MI300X"])
+def test_a_count_may_touch_the_name(planner: Planner, name: str) -> None:
+    assert 8 == only(planner, "Product,Qty,Price (USD/h)", f"{name},1,30").num_devices_per_unit

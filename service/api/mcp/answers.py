@@ -86,12 +86,12 @@ def unique(items: Iterable[str]) -> list[str]:
 def plain(value: Any) -> Any:
     """A figure without the digits that binary floating point adds, and without a point where it is whole.
 
-    >>> plain(79.80000000000001), plain(28.0), plain(0.25), plain("28.0"), plain(True)
-    (79.8, 28, 0.25, '28.0', True)
+    >>> plain(79.80000000000001), plain(28.0), plain(1029173203808.0), plain("28.0"), plain(True)
+    (79.8, 28, 1029173203808, '28.0', True)
     """
     if not isinstance(value, float):
         return value
-    rounded = float(f"{value:.12g}")
+    rounded = float(f"{value:.15g}")
     return int(rounded) if rounded.is_integer() else rounded
 
 

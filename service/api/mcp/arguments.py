@@ -14,6 +14,8 @@ from service.units import UNITS
 
 #: Whole numbers beyond this are no longer told apart as a double.
 _LARGEST: Final = 2**53
+#: A comma that parts no thousands.
+_COMMA_OF_DECIMALS: Final = re.compile(r",(?!\d{3}(?!\d))")
 _NUMBER: Final = re.compile(r"[-+]?(\d[\d,_ ]*\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 _THOUSANDS: Final = re.compile(r"(\d+(?:\.\d+)?)\s*k\b", re.IGNORECASE)
 
@@ -31,6 +33,8 @@ _RATES: Final = {
 }
 _RATIOS: Final = {"%": 0.01, "percent": 0.01}
 #: CUDA's manuals count shared memory in units of 1,024 bytes and call them KB.
+#: Of a device-hour: what is outside is a slip.
+_LEAST_PRICE, _MOST_PRICE = 0.001, 100_000.0
 _SHARED_MEMORY: Final = {"b": 1.0, "bytes": 1.0, "byte": 1.0, "kb": 1024.0, "kib": 1024.0}
 
 
@@ -39,6 +43,8 @@ def _parts(text: str) -> tuple[float, str]:
     found = _NUMBER.match(text.strip())
     if found is None:
         raise ValueError(f"{text[:40]!r} is no number")
+    if _COMMA_OF_DECIMALS.search(found[0]):
+        raise ValueError(f"{text[:40]!r} could have a decimal comma; write it with a point")
     value = float(re.sub(r"[,_ ]", "", found[0]))
     return value, text.strip()[found.end() :].strip()
 
@@ -127,12 +133,19 @@ PerSecond = Annotated[
     BeforeValidator(_quantity(_RATES, "a number per second, such as 50 or '3000 per minute'")),
     WithJsonSchema({"type": ["number", "string"]}),
 ]
-_dollars = _quantity({"usd": 1.0, "usd/h": 1.0, "/h": 1.0, "dollars": 1.0}, "US dollars per hour, such as 2.10 or '$2.10'")
-DollarsPerHour = Annotated[
-    float,
-    BeforeValidator(lambda value: _dollars(value.strip().removeprefix("$") if isinstance(value, str) else value)),
-    WithJsonSchema({"type": ["number", "string"]}),
-]
+_in_dollars = _quantity(
+    {"usd": 1.0, "usd/h": 1.0, "/h": 1.0, "per hour": 1.0, "dollars": 1.0}, "US dollars per hour, such as 2.10 or '$2.10'"
+)
+
+
+def _dollars(value: Any) -> Any:
+    amount = _in_dollars(value.strip().removeprefix("$") if isinstance(value, str) else value)
+    if not _LEAST_PRICE <= amount <= _MOST_PRICE:
+        raise ValueError(f"it must be from {_LEAST_PRICE:g} to {_MOST_PRICE:,.0f} US dollars per hour")
+    return amount
+
+
+DollarsPerHour = Annotated[float, BeforeValidator(_dollars), WithJsonSchema({"type": ["number", "string"]})]
 Ratio = Annotated[
     float,
     BeforeValidator(_quantity(_RATIOS, "a ratio from 0 to 1, or a percentage such as '90 %'")),

@@ -34,18 +34,19 @@ def look_up(desk: Desk) -> Tool:
         Gives figures with sources, conflicts between sources, and list prices; of several accelerators the ratios of peak,
         bandwidth and memory. Not for whether somebody's figure is right (check_claim).
         """
-        known = term(name)
-        if known is not None:
-            hints = (known.ask, "give a product, a model or a formula by name for its figures")
-            return desk.answer({}, known.meaning, sources=(known.source,), hints=hints)
-        if name.strip() in REGISTRY:
-            return _formula(desk, name.strip())
-        several = _several(desk, name)
-        if several is not None:
-            return await _side_by_side(desk, several)
-        place = _hardware(desk, name) or _hardware(desk, _about(name))
-        if place is not None:
-            return await (_accelerator(desk, place) if place.node_type is None else _node_type(desk, place))
+        for text in dict.fromkeys((name, _about(name))):
+            known = term(text)
+            if known is not None:
+                hints = (known.ask, "give a product, a model or a formula by name for its figures")
+                return desk.answer({}, known.meaning, sources=(known.source,), hints=hints)
+            if text.strip() in REGISTRY:
+                return _formula(desk, text.strip())
+            several = _several(desk, text)
+            if several is not None:
+                return await _side_by_side(desk, several)
+            place = _hardware(desk, text)
+            if place is not None:
+                return await (_accelerator(desk, place) if place.node_type is None else _node_type(desk, place))
         formula = _formula_like(name)
         if formula is not None:
             return _formula(desk, formula)
@@ -70,14 +71,16 @@ def _hardware(desk: Desk, name: str) -> Hardware | None:
 
 
 def _about(name: str) -> str:
-    """What a phrase is about: "price of an H100" is about an H100, whose answer says all of it."""
-    return " ".join(word for word in re.findall(r"[^\s?:]+", name) if word.casefold() not in _ASKED_OF_HARDWARE)
+    """What a phrase is about: "price of an H100" is about an H100, whose answer says all of it. A number alone is nothing."""
+    words = [word for word in re.findall(r"[^\s?:]+", name[:200]) if word.casefold() not in _ASKED_OF_HARDWARE]
+    return " ".join(words) if any(any(map(str.isalpha, word)) for word in words) else name
 
 
 _ASKED_OF_HARDWARE = frozenset(
     {
         *("a", "an", "the", "of", "for", "in", "what", "is", "are", "how", "much", "does", "per", "hour"),
-        *("price", "prices", "pricing", "cost", "costs", "spec", "specs", "specification", "specifications"),
+        *("price", "prices", "pricing", "cost", "costs", "spot", "on", "demand"),
+        *("spec", "specs", "specification", "specifications"),
         *("memory", "bandwidth", "peak", "flops", "tflops", "power", "tdp"),
     }
 )
@@ -164,7 +167,11 @@ def _conflict(conflict: dict[str, Any]) -> str:
 
 def _listed(prices: dict[str, Any]) -> str:
     """A sentence on what is asked for a device on demand, in dollars; empty where no such price is known."""
-    asked = [each for each in prices["prices"] if each.get("term") == "ON_DEMAND" and each["currency"] == "USD"]
+    listed = [each for each in prices["prices"] if each.get("term") == "ON_DEMAND" and each["currency"] == "USD"]
+    newest: dict[str, str] = {}
+    for each in listed:
+        newest[each["provider"]] = max(newest.get(each["provider"], ""), each["date"])
+    asked = [each for each in listed if each["date"] == newest[each["provider"]]]
     amounts = sorted(each["amount_per_hour"] / devices for each in asked if (devices := _num_devices(each)))
     if not amounts:
         return ""
@@ -196,13 +203,19 @@ async def _node_type(desk: Desk, place: Hardware) -> Answer:
         reply,
         f"{summary}.",
         figures={"num_devices": found["num_devices"], "accelerator": found["accelerator"]}
-        | {f"{name}_value": found[name]["value"] for name in ("memory", "network_bandwidth_one_way") if name in found},
+        | {unit_name: found[name]["value"] for name, unit_name in _NODE_FIGURES.items() if name in found},
         rows=_prices(prices),
         notes=found["notes"],
         assumptions=(place.note,),
         sources=[source["id"] for figure in used for source in figure["sources"]],
         hints=(f"look_up '{found['accelerator']}' for its accelerator", "will_it_fit takes it as hardware"),
     )
+
+
+_NODE_FIGURES = {
+    "memory": "memory_bytes",
+    "network_bandwidth_one_way": "network_bandwidth_one_way_bytes_per_second",
+}
 
 
 async def _model(desk: Desk, name: str) -> Answer:

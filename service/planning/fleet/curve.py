@@ -59,6 +59,7 @@ class Curve(Struct, frozen=True, dict=True):
     certainty: tuple[float, float]
     tokens_per_pass: float
     is_disaggregated: bool = False
+    notes: tuple[str, ...] = ()  # what was taken for granted of the replica
 
     @cached_property
     def traffic(self) -> Traffic:

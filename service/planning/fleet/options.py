@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from service.planning.errors import InvalidRequest, OutOfTime, TooLarge, Unanswerable
 from service.planning.fleet.candidates import Hardware, engines, hardware, refuse_too_many, shapes
@@ -18,7 +19,7 @@ from service.planning.fleet.results import ExcuseReason, FleetExcuse, FleetLimit
 from service.planning.fleet.sizing import Capability, Miss, largest_rate
 from service.planning.requests import AcceleratorSpec, EngineSpec, Parallelism
 from service.planning.serving.estimate import Deployment, ServingEstimator, unanswerable
-from service.planning.serving.places import Places, asked_places
+from service.planning.serving.places import asked_places
 from service.planning.streams import NEVER, Stop
 
 #: Seconds that one plan may take; what is not done then is refused, not left out.
@@ -26,14 +27,13 @@ TIME_BUDGET_SECONDS: Final = 30.0
 
 
 class Option(Struct, frozen=True):
-    """A way to carry the demand on one kind of hardware; ``notes`` say what was taken for granted of its replicas."""
+    """A way to carry the demand on one kind of hardware."""
 
     hardware: Hardware
     engine: EngineSpec
     way: Way
     deployed: Deployment
     is_familiar: bool
-    notes: tuple[str, ...]
 
 
 class NearMiss(Struct, frozen=True):
@@ -44,7 +44,6 @@ class NearMiss(Struct, frozen=True):
     shape: Parallelism
     deployed: Deployment
     is_familiar: bool
-    notes: tuple[str, ...]
     miss: Miss
 
 
@@ -57,7 +56,6 @@ class _Trial(Struct, frozen=True):
     mixed: Capability | Miss | None = None
     alone: tuple[Capability | Miss, ...] = ()
     split: tuple[Way, ...] | Miss | None = None
-    notes: tuple[str, ...] = ()
 
 
 class Options(Struct, dict=True):
@@ -101,7 +99,7 @@ class Options(Struct, dict=True):
 
     def _on(self, hardware: Hardware, engine: EngineSpec, legal: tuple[Parallelism, ...]) -> None:
         alone: dict[int, list[tuple[Parallelism, Capability]]] = {}
-        last: _Trial | None = None
+        deployed, is_familiar = None, False
         tried = list(self._each(hardware.accelerator, engine, legal))
         if self._fits_no_node(hardware, engine, [trial for _, trial in tried]):
             return
@@ -109,16 +107,16 @@ class Options(Struct, dict=True):
             if trial.excuse is not None or trial.deployed is None:
                 self._excuse(hardware, engine, shape, trial)
                 continue
-            last = trial
+            deployed, is_familiar = trial.deployed, trial.is_familiar
             self._one_pool(hardware, engine, shape, trial)
             self._split(hardware, engine, shape, trial)
             for index, each in enumerate(trial.alone):
                 if isinstance(each, Capability):
                     alone.setdefault(index, []).append((shape, each))
-        if len(self.mix.kinds) > 1 and last is not None:
+        if len(self.mix.kinds) > 1 and deployed is not None:
             way = apart(alone, [Mix((kind,)) for kind in self.mix.kinds], lambda each: self._units(each, hardware))
             if way is not None:
-                self.found.append(self._option(hardware, engine, way, last))
+                self.found.append(Option(hardware, engine, way, deployed, is_familiar))
 
     def _each(
         self, accelerator: str, engine: EngineSpec, legal: tuple[Parallelism, ...]
@@ -170,25 +168,19 @@ class Options(Struct, dict=True):
         headroom, redundant = self.request.headroom_ratio or 0.0, self.request.redundant_nodes or 0
         return num_units(way, hardware, HIGH, headroom, redundant).units
 
-    def _option(self, hardware: Hardware, engine: EngineSpec, way: Way, trial: _Trial) -> Option:
-        assert trial.deployed is not None
-        trials = (self._trials[hardware.accelerator, engine, pool.shape] for pool in way.pools)
-        notes = tuple(dict.fromkeys(note for each in trials for note in each.notes))
-        return Option(hardware, engine, way, trial.deployed, trial.is_familiar, notes)
-
     def _one_pool(self, hardware: Hardware, engine: EngineSpec, shape: Parallelism, trial: _Trial) -> None:
         assert trial.deployed is not None
         if isinstance(trial.mixed, Capability):
             way = aggregated(self.mix, shape, trial.mixed)
-            self.found.append(self._option(hardware, engine, way, trial))
+            self.found.append(Option(hardware, engine, way, trial.deployed, trial.is_familiar))
         elif trial.mixed is not None:
-            self.misses.append(NearMiss(hardware, engine, shape, trial.deployed, trial.is_familiar, trial.notes, trial.mixed))
+            self.misses.append(NearMiss(hardware, engine, shape, trial.deployed, trial.is_familiar, trial.mixed))
             self.excuses.append(_missed(hardware, engine, shape, trial.mixed, is_disaggregated=False))
 
     def _split(self, hardware: Hardware, engine: EngineSpec, shape: Parallelism, trial: _Trial) -> None:
         assert trial.deployed is not None
         if isinstance(trial.split, tuple):
-            self.found += [self._option(hardware, engine, way, trial) for way in trial.split]
+            self.found += [Option(hardware, engine, way, trial.deployed, trial.is_familiar) for way in trial.split]
         elif trial.split is not None:
             self.excuses.append(_missed(hardware, engine, shape, trial.split, is_disaggregated=True))
 
@@ -215,11 +207,9 @@ class Options(Struct, dict=True):
             return _Trial(None, False, (ExcuseReason.UNANSWERABLE, f"{refusal.missing}: {refusal.remedy}"))
         except InvalidRequest as refusal:
             return _Trial(None, False, (ExcuseReason.UNANSWERABLE, str(refusal)))
-        held, taken = self._places(deployed, engine, self.mix)
-        curve = self._curve(deployed, engine, self.mix, held)
+        curve = self._curve(deployed, engine, self.mix)
         if isinstance(curve, tuple):
             return _Trial(None if deployed.generation is None else deployed, False, curve)
-        title = deployed.plan.device.title
         return _Trial(
             deployed,
             self.serving.is_familiar(request.model, deployed),
@@ -227,29 +217,28 @@ class Options(Struct, dict=True):
             largest_rate(curve),
             self._each_alone(deployed, engine),
             disaggregated(curve, shape, request.transfer_bytes_per_second) if request.disaggregated else None,
-            (taken, *(note for note in deployed.notes if title not in note)),  # GetAccelerator tells what is of one device
         )
 
     def _each_alone(self, deployed: Deployment, engine: EngineSpec) -> tuple[Capability | Miss, ...]:
         """What a replica carries of each of several workloads by itself."""
         if len(self.mix.kinds) == 1:
             return ()
-        mixes = (Mix((kind,)) for kind in self.mix.kinds)
-        curves = (self._curve(deployed, engine, mix, self._places(deployed, engine, mix)[0]) for mix in mixes)
+        curves = (self._curve(deployed, engine, Mix((kind,))) for kind in self.mix.kinds)
         return tuple(largest_rate(each) for each in curves if isinstance(each, Curve))
 
-    def _places(self, deployed: Deployment, engine: EngineSpec, mix: Mix) -> tuple[Places, str]:
+    def _curve(self, deployed: Deployment, engine: EngineSpec, mix: Mix) -> Curve | tuple[ExcuseReason, str]:
         asked = self.request.memory_utilization_ratio
-        return asked_places(deployed.split, deployed.plan, engine, asked, mean_context(mix))
-
-    def _curve(self, deployed: Deployment, engine: EngineSpec, mix: Mix, held: Places) -> Curve | tuple[ExcuseReason, str]:
+        held, taken = asked_places(deployed.split, deployed.plan, engine, asked, mean_context(mix))
         reason = unanswerable(deployed, held)
         if reason:
             fits = held.most >= 1
             return (ExcuseReason.NOT_CALIBRATED if fits or deployed.generation is None else ExcuseReason.DOES_NOT_FIT), reason
         assert deployed.generation is not None
         is_cautious = self.request.certainty is Certainty.CAUTIOUS
-        return replica_curve(self.serving, deployed, self.request.model, engine, mix, held, is_cautious=is_cautious)
+        curve = replica_curve(self.serving, deployed, self.request.model, engine, mix, held, is_cautious=is_cautious)
+        title = deployed.plan.device.title
+        # GetAccelerator tells what is of one device.
+        return replace(curve, notes=(taken, *(note for note in deployed.notes if title not in note)))
 
 
 def _is_whole(deployed: Deployment) -> bool:

@@ -1,18 +1,19 @@
 """How much hardware carries a demand? Every option tried, sized, ranked, and excused where it is rejected."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from service.planning.fleet.candidates import engines
 from service.planning.fleet.costing import Costing
 from service.planning.fleet.curve import Curve
 from service.planning.fleet.demand import DEFAULT_CONFIDENCE, HIGH, LOW, MID, Mix, asked, is_range, relaxed, weights
 from service.planning.fleet.explanation import Asked, explained
 from service.planning.fleet.options import NearMiss, Option, Options
 from service.planning.fleet.pareto import cost_front, pareto_front, points
-from service.planning.fleet.pools import aggregated
+from service.planning.fleet.pools import Pool, aggregated
 from service.planning.fleet.ranking import order, ranking_of
 from service.planning.fleet.regret import least_regret
 from service.planning.fleet.requests import Certainty, PlanFleetRequest
@@ -28,7 +29,7 @@ from service.planning.fleet.results import (
 from service.planning.fleet.sized import Sized, as_plan, sized
 from service.planning.fleet.sizing import FULLEST_RATIO, Capability, largest_rate
 from service.planning.price_choice import NoPrice
-from service.planning.requests import Parallelism
+from service.planning.requests import EngineSpec, Parallelism
 from service.planning.serving.estimate import ServingEstimator
 from service.planning.shape_search import describe
 from service.planning.streams import NEVER, Stop
@@ -72,10 +73,12 @@ def plan_fleet(serving: ServingEstimator, request: PlanFleetRequest, stop: Stop 
     front = points(_curves(search), costing)
     chosen = best[: request.max_plans or _DEFAULT_PLANS]
     infeasible, nearest = (None, None) if fleets else _infeasible(search)
+    regret, careful = _least_regret(search, ranking) if is_range(mix) else (None, None)
     first = chosen[0] if chosen else nearest
+    shown = [each for each in (*chosen, nearest, careful) if each is not None]
     return PlanFleetResponse(
         plans=tuple(as_plan(fleet, costing, mix, search.headroom, search.redundant, at + 1) for at, fleet in enumerate(chosen)),
-        least_regret=_least_regret(search, ranking) if is_range(mix) else None,
+        least_regret=regret,
         infeasible=infeasible,
         excuses=_excuses(search, best, rejected)[:_MOST_EXCUSES],
         pareto_front=pareto_front(front),
@@ -83,7 +86,7 @@ def plan_fleet(serving: ServingEstimator, request: PlanFleetRequest, stop: Stop 
         ranking=ranking,
         num_candidates=search.options.num_candidates,
         unread_prices=costing.book.unread,
-        assumptions=(*_assumptions(search), *_of_replicas(chosen or ([nearest] if nearest else []))),
+        assumptions=(*_assumptions(search, shown), *_of_replicas(shown, engines(request))),
         catalogue_revision=serving.resolver.revision,
         explanation=explained(first, costing, Asked(mix, search.headroom, search.redundant))
         if request.explain and first
@@ -113,16 +116,16 @@ def _curves(search: _Search) -> Iterator[tuple[Option, Parallelism, Curve]]:
                 yield option, pool.shape, pool.capability.curve
 
 
-def _least_regret(search: _Search, ranking: Ranking) -> LeastRegret | None:
+def _least_regret(search: _Search, ranking: Ranking) -> tuple[LeastRegret | None, Sized | None]:
     every = [fleet for option in search.options.found for at in (LOW, MID, HIGH) if (fleet := search.sized(option, at))]
     confidences = [each.requests_per_second.confidence or DEFAULT_CONFIDENCE for each in search.request.workloads]
     likely = weights(min(confidences))
     found = least_regret(every, ranking, likely, search.request.unserved_cost_ratio or _DEFAULT_UNSERVED)
     if found is None:
-        return None
+        return None, None
     fleet, costing = found.fleet, search.costing
     unit = costing.currency if ranking is Ranking.COST else _RANKED_BY[ranking]
-    return LeastRegret(
+    told = LeastRegret(
         plan=as_plan(fleet, costing, search.mix, search.headroom, search.redundant, 0),
         requests_per_second=search.mix.rates[fleet.at],
         expected_regret_per_hour=found.expected,
@@ -130,6 +133,7 @@ def _least_regret(search: _Search, ranking: Ranking) -> LeastRegret | None:
         unit=unit,
         weights=likely,
     )
+    return told, fleet
 
 
 def _infeasible(search: _Search) -> tuple[Infeasible, Sized | None]:
@@ -156,7 +160,7 @@ def _relaxed(search: _Search, near: NearMiss, ratio: float) -> Sized | None:
     if not isinstance(found, Capability):
         return None
     way = aggregated(mix, near.shape, found)
-    return search.sized(Option(near.hardware, near.engine, way, near.deployed, near.is_familiar, near.notes), HIGH)
+    return search.sized(Option(near.hardware, near.engine, way, near.deployed, near.is_familiar), HIGH)
 
 
 def _excuses(search: _Search, best: list[Sized], rejected: list[tuple[Sized, Sized]]) -> tuple[FleetExcuse, ...]:
@@ -201,19 +205,23 @@ def _in_words(fleet: Sized) -> str:
     return f"{sum(fleet.replicas)} replicas{apart} of {shapes} on {fleet.nodes} nodes"
 
 
-def _assumptions(search: _Search) -> tuple[str, ...]:
+def _assumptions(search: _Search, shown: Sequence[Sized]) -> tuple[str, ...]:
     request = search.request
+    levels = [each.service_level or request.service_level for each in request.workloads]
     notes = [f"sized for {search.mix.rates[HIGH]:g} requests/s that arrive at random (Poisson)"]
     if request.headroom_ratio is None:
         notes.append("no headroom (default)")
     if request.redundant_nodes is None:
         notes.append("no node may be lost (default)")
-    if request.service_level and request.service_level.percentile is None:
-        notes.append("times hold for nine requests in ten (default)")
+    if any(level and level.percentile is None for level in levels):
+        which = "" if all(level and level.percentile is None for level in levels) else ", where a workload does not say"
+        notes.append(f"times hold for nine requests in ten (default{which})")
     if request.certainty is not Certainty.CAUTIOUS:
         notes.append("by the estimate itself, which is as likely too low as too high")
     notes.append(f"replicas are planned to {FULLEST_RATIO:g} of the most that they finish: nearer to it, queues begin")
-    if len(search.mix.kinds) > 1:
+    if request.disaggregated and request.transfer_bytes_per_second is None:
+        notes.append("moving a prompt's cache from prefill to decode takes no time: transfer_bytes_per_second is not given")
+    if len(search.mix.kinds) > 1 and any(fleet.option.way.is_mixed for fleet in shown):
         notes.append("workloads on shared replicas keep the proportions of the middles of their demands")
     notes.append(
         "requests of a workload are alike; a request that waits long for its first token is taken to decode slowly too"
@@ -221,19 +229,26 @@ def _assumptions(search: _Search) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _of_replicas(fleets: list[Sized]) -> Iterator[str]:
+def _of_replicas(fleets: Sequence[Sized], allowed: Sequence[EngineSpec]) -> Iterator[str]:
     """What was taken for granted of the fleets' replicas; what does not hold for all of them says for which."""
-    several_engines = len({fleet.option.engine for fleet in fleets}) > 1
-    names = {_replica_name(fleet, with_engine=several_engines) for fleet in fleets}
     holders: dict[str, dict[str, None]] = {}
-    for fleet in fleets:
-        for note in fleet.option.notes:
-            holders.setdefault(note, {})[_replica_name(fleet, with_engine=several_engines)] = None
+    names = set()
+    for option, pool in ((fleet.option, pool) for fleet in fleets for pool in fleet.option.way.pools):
+        name = _replica_name(option, pool, allowed)
+        names.add(name)
+        curve = pool.capability.curve if pool.capability else pool.prompts
+        for note in curve.notes if curve else ():
+            holders.setdefault(note, {})[name] = None
     for note, held_by in holders.items():
         yield note if len(held_by) == len(names) else f"{', '.join(held_by)}: {note}"
 
 
-def _replica_name(fleet: Sized, *, with_engine: bool) -> str:
-    option = fleet.option
-    shapes = " and ".join(dict.fromkeys(describe(pool.shape) for pool in option.way.pools))
-    return " ".join(filter(None, (option.hardware.name, option.engine.name if with_engine else "", shapes)))
+def _replica_name(option: Option, pool: Pool, allowed: Sequence[EngineSpec]) -> str:
+    """What to call a pool's replicas beside others: by what there are several of."""
+    engine, way = option.engine, option.way
+    alike = [each for each in allowed if each.name == engine.name]
+    number = f" (engines[{allowed.index(engine)}])" if len(alike) > 1 else ""
+    told = f"{engine.name}{number}" if len(allowed) > 1 else ""
+    is_apart = not way.is_mixed and not way.is_disaggregated
+    workloads = f"for {', '.join(kind.name for kind in pool.mix.kinds)}" if is_apart else ""
+    return " ".join(filter(None, (option.hardware.name, told, describe(pool.shape), workloads)))

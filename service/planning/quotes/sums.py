@@ -64,19 +64,21 @@ class Sums:
         kinds = [kind for kind in (_SUBTOTAL, _TOTAL, _EXTRA) if kind.search(label)]
         if not kinds or any(mention.names for mention in names.mentions(label)):
             return False
-        amount = self._amount(line)
-        if amount is None:
+        money = line.money(Meaning.TOTAL_PRICE) or line.money(Meaning.UNIT_PRICE)
+        if money is None:
             return False
+        if money.currency:
+            self._currencies.add(money.currency)  # of another than the lines, it cannot be held against them
         if kinds[0] is _EXTRA:
-            self._take_extra(line, label, amount)
+            self._take_extra(line, label, money.amount)
             return True
-        self._totals.append(self._judged(line, label, amount, is_part=kinds[0] is _SUBTOTAL))
+        self._totals.append(self._judged(line, label, money.amount, is_part=kinds[0] is _SUBTOTAL))
         return True
 
     def _take_extra(self, line: Line, label: str, stated: float) -> None:
         """Counts tax, freight or a credit in; a tax whose rate stands there with what it comes to."""
         ratio = _ratio_in(label)
-        if ratio is None or not self._is_complete:
+        if ratio is None or not self._is_complete or len(self._currencies) > 1:
             self._extra += stated
             return
         right = min((self._all, self._all + self._extra), key=lambda base: abs(base * ratio - stated)) * ratio
@@ -84,10 +86,6 @@ class Sums:
         if all(abs(each - stated) > _CENT * (self._num_lines + 1) for each in printed):
             self._totals.append(QuoteTotal(line.row.line, shown(label), stated, right, agrees=False))
         self._extra += right
-
-    def _amount(self, line: Line) -> float | None:
-        money = line.money(Meaning.TOTAL_PRICE) or line.money(Meaning.UNIT_PRICE)
-        return money.amount if money else None
 
     def _judged(self, line: Line, label: str, stated: float, *, is_part: bool) -> QuoteTotal:
         rounding = _CENT * (self._num_lines + 1)

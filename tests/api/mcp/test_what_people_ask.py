@@ -63,6 +63,26 @@ async def test_one_price_for_two_products_is_refused(service: RunningService) ->
     assert "name one in hardware" in reply.text
 
 
+@pytest.mark.parametrize(
+    ("amount", "why"), [("2,10", "decimal comma"), (0, "from 0.001"), (-1, "from 0.001"), (1e308, "from 0.001")]
+)
+async def test_a_price_that_is_none_is_refused_by_its_name(service: RunningService, amount: object, why: str) -> None:
+    reply = await planned(service, hardware="H100", usd_per_device_hour=amount)
+    assert reply.is_error
+    assert "usd_per_device_hour" in reply.text
+    assert why in reply.text
+    assert "price_list" not in reply.text
+
+
+@pytest.mark.parametrize("phrase", ["price for 1 hour", "cost of 20", "price for 16"])
+async def test_a_bare_number_is_no_product(service: RunningService, phrase: str) -> None:
+    assert "figures are for" not in (await call(service.http, "look_up", name=phrase)).text
+
+
+async def test_a_word_is_found_in_a_question_about_it(service: RunningService) -> None:
+    assert (await call(service.http, "look_up", name="what is MFU?")).summary.startswith("MFU is the tokens/s")
+
+
 async def test_a_narrower_cache_is_planned_with(service: RunningService) -> None:
     usual, narrow = [(await planned(service, hardware="H100", kv_cache_precision=each)).answer for each in ("bf16", "fp8")]
     assert narrow["figures"]["first_max_requests_per_second"] / narrow["figures"]["first_num_devices"] > (
@@ -103,10 +123,11 @@ async def test_an_engine_is_quoted_with_its_own_count_alone(service: RunningServ
 async def test_a_question_about_a_product_finds_the_product(service: RunningService, asked: str) -> None:
     reply = await call(service.http, "look_up", name=asked)
     listed = httpx.get(f"{service.http}/v1/prices", params={"accelerator": "h100-sxm", "page_size": 50}).json()["prices"]
+    usual = [each for each in listed if each["term"] == "ON_DEMAND" and each["currency"] == "USD"]
     amounts = [
         each["amount_per_hour"] / (each.get("num_devices") or 1)
-        for each in listed
-        if each["term"] == "ON_DEMAND" and each["currency"] == "USD" and each["basis"] in {"PER_NODE", "PER_DEVICE"}
+        for each in usual
+        if each["date"] == max(other["date"] for other in usual if other["provider"] == each["provider"])
     ]
     assert f"Listed on demand at {min(amounts):,.2f} to {max(amounts):,.2f} USD per device-hour" in reply.summary
     assert reply.answer["figures"]["memory_bandwidth_bytes_per_second"] == pytest.approx(3.352e12)

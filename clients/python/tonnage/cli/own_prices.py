@@ -36,7 +36,7 @@ option = click.option(
 
 
 def lay_in(request: _PricedT, given: tuple[str, ...], session: Session) -> _PricedT:
-    """The request with these prices, in its currency and for its term, in place of those that it lists one by one.
+    """The request with these prices, in its currency and for its term, in place of those that it lists of the same names.
 
     Asks the service what each name is. A UsageError for what is no NAME=AMOUNT; ends the program for a name that is unknown.
     """
@@ -50,8 +50,9 @@ def lay_in(request: _PricedT, given: tuple[str, ...], session: Session) -> _Pric
         price.MergeFrom(Price(amount_per_hour=amount, currency=currency, term=term, source=_SOURCE))
         if prices.setdefault(price.node_type or price.accelerator, price) is not price:
             raise click.UsageError(f"--price gives {price.node_type or price.accelerator} twice: give it once")
+    others: list[Price] = [each for each in request.price_list.prices if (each.node_type or each.accelerator) not in prices]
     del request.price_list.prices[:]
-    request.price_list.prices.extend(prices.values())
+    request.price_list.prices.extend([*others, *prices.values()])
     return request
 
 

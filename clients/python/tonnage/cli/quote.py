@@ -204,6 +204,6 @@ def _sum(total: QuoteTotal) -> tuple[tuple[str, str], str]:
     if total.agrees:
         return _NOTE, f"{stated} is right"
     if not _is_wrong_sum(total):
-        return _CHECK, f"{stated} cannot be checked, since a line above has no total"
+        return _CHECK, f"{stated} cannot be checked: a line above has no total, or another currency"
     off = total.stated_total - total.computed_total
     return _WRONG, f"{stated} is wrong by {off:+,.2f}: rightly reckoned it is {total.computed_total:,.2f}"
