@@ -145,6 +145,8 @@ def test_a_ready_request_stands_for_all_keywords() -> None:
     assert ready is requests.estimate_decode(ready)
     with pytest.raises(TypeError, match="not both"):
         requests.estimate_decode(ready, batch_size=4)
+    with pytest.raises(TypeError, match="a ready EstimateDecodeRequest, not a str"):
+        requests.estimate_decode("llama-3.1-70b")  # type: ignore[arg-type]
 
 
 def test_nothing_given_is_nothing_sent() -> None:

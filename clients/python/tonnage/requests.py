@@ -353,6 +353,9 @@ def _phase(name: str) -> ComputeUtilizationRequest.Phase.ValueType:
 def _either(request: _MessageT | None, asked: _MessageT) -> _MessageT:
     if request is None:
         return asked
+    if not isinstance(request, type(asked)):
+        given, wanted = type(request).__name__, type(asked).__name__
+        raise TypeError(f"what is given first is a ready {wanted}, not a {given}: all else is given by keyword")
     if asked != type(asked)():
         raise TypeError("give a ready request or keyword arguments, not both")
     return request
