@@ -1,5 +1,6 @@
 """Every legal way to split a model over nodes of one kind, what each holds, and the smallest that fits."""
 
+import time
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -18,8 +19,10 @@ from service.planning.shape import is_even, is_legal
 
 #: Where a model declares no longest context, none beyond this is looked for.
 _LONGEST_CONTEXT = 10_000_000
-#: Shapes of one search: some half a second of work, and half a megabyte of answer.
+#: Shapes of one search: without an engine some half a second of work, and half a megabyte of answer.
 MOST_CANDIDATES = 3000
+#: Seconds of work that one search may take, which an engine's word on large models exceeds: others wait for them.
+TIME_BUDGET_SECONDS = 20.0
 #: Devices of one search. Beyond it even finding out which shapes are legal takes long.
 MOST_DEVICES = 2048
 
@@ -42,11 +45,17 @@ class ShapeSearch(Struct, frozen=True):
             what, remedy = f"{most} nodes of {self.devices_per_node} devices", "allow fewer"
             raise TooLarge("max_num_nodes", what, MOST_DEVICES, remedy)
         found: list[FitCandidate] = []
+        begun = time.thread_time()
         for num_nodes in range(1, most + 1):
             for shape in self._shapes(num_nodes):
                 if len(found) == MOST_CANDIDATES:
                     what, remedy = "the shapes to look at", "allow fewer with max_num_nodes"
                     raise TooLarge("max_num_nodes", what, MOST_CANDIDATES, remedy)
+                spent = time.thread_time() - begun
+                if spent > TIME_BUDGET_SECONDS:
+                    what = f"{spent:.1f} seconds of work for shapes on up to {num_nodes} nodes"
+                    remedy = "allow fewer with max_num_nodes, or leave the engine out"
+                    raise TooLarge("max_num_nodes", what, round(TIME_BUDGET_SECONDS), remedy)
                 found.append(self.candidate(shape))
             if max_num_nodes is None and any(c.fits and not c.uneven_pipeline and not c.partial_node for c in found):
                 break

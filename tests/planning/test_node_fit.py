@@ -3,11 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from service.planning.errors import InvalidRequest, NotFound
+from service.planning import shape_search
+from service.planning.errors import InvalidRequest, NotFound, TooLarge
 from service.planning.planner import Planner
 from service.planning.requests import (
     AcceleratorSpec,
     DenseModel,
+    EngineSpec,
     FitNodeRequest,
     InlineAccelerator,
     ModelSpec,
@@ -240,3 +242,10 @@ def test_the_longest_context_ends_at_the_models_own(planner: Planner) -> None:
     assert any("class default of gemma3" in note and "max_position_embeddings 131072" in note for note in answer.assumptions)
     llama = planner.fit_node(replace(request, model=ModelSpec(name="llama-2-13b")))
     assert 4096 == max(each.longest_context_tokens for each in llama.candidates)
+
+
+def test_what_takes_too_long_is_refused_and_not_left_out(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape_search, "TIME_BUDGET_SECONDS", 0.0)
+    with pytest.raises(TooLarge, match="allow fewer with max_num_nodes, or leave the engine out") as refused:
+        planner.fit_node(replace(fit("deepseek-v3", max_num_nodes=64), engine=EngineSpec("vllm")))
+    assert "max_num_nodes" == refused.value.field
