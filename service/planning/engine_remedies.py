@@ -13,6 +13,8 @@ from service.planning.results import Cure, EngineMemory
 _FEW_SEQUENCES = 64
 _FEW_TOKENS = 2048
 _MOST_RANKS = 8
+#: The request's field of tensor parallelism.
+TENSOR = "parallelism.tensor"
 
 #: Whether the engine starts with other settings, or split another way.
 Starts = Callable[[EngineSpec, Parallelism], bool]
@@ -62,9 +64,16 @@ def _candidates(run: EngineRun, refused: EngineMemory) -> Iterator[_Candidate]:
 
 
 def _more_ranks(run: EngineRun, starts: Starts) -> Iterator[Cure]:
-    tensor = run.shape.tensor * 2
-    while tensor <= _MOST_RANKS:
-        if starts(run.settings, replace(run.shape, tensor=tensor)):
-            yield Cure("parallelism.tensor", str(tensor), f"it would start with {run.engine.flags['tensor']} {tensor}")
+    for shape in wider(run.shape):
+        if starts(run.settings, shape):
+            text = f"it would start with {run.engine.flags['tensor']} {shape.tensor}"
+            yield Cure(TENSOR, str(shape.tensor), text)
             return
+
+
+def wider(shape: Parallelism) -> Iterator[Parallelism]:
+    """The shape over twice as many tensor ranks, and so on, as far as one node of the usual size goes."""
+    tensor = shape.tensor * 2
+    while tensor <= _MOST_RANKS:
+        yield replace(shape, tensor=tensor)
         tensor *= 2

@@ -9,13 +9,12 @@ from msgspec.structs import replace
 from service.planning.cures import Question, larger_hardware_cure, lighter_weights_cure, sequences
 from service.planning.device import Device
 from service.planning.engine_memory import engine_memory
+from service.planning.engine_remedies import TENSOR, wider
 from service.planning.errors import InvalidRequest, PlanningError, Violation
 from service.planning.explain import Apply, plainly
 from service.planning.requests import AcceleratorSpec, EngineSpec, Parallelism
 from service.planning.resolve import Resolver
 from service.planning.results import Cure, EngineBudgetItem, EngineMemory, EngineOutcome, Shortfall
-
-_MOST_RANKS = 8
 
 
 class EngineView(Struct, frozen=True, dict=True):
@@ -83,7 +82,7 @@ class EngineView(Struct, frozen=True, dict=True):
     def _remedies(self) -> Iterator[Cure]:
         """The engine's own, by the fields of this request: an engine of which no length is given is started for its context."""
         for cure in self.memory.remedies:
-            if cure.field == "parallelism.tensor":
+            if cure.field == TENSOR:
                 continue  # with which it starts, but may hold too few
             is_context = cure.field == "engine.max_model_len" and self.memory.max_model_len == self.asked.context_tokens
             yield Cure("context_tokens", cure.value, cure.description) if is_context else cure
@@ -117,11 +116,10 @@ class EngineQuestion(Struct, frozen=True):
 
     def _other_cures(self, shape: Parallelism) -> Iterator[Cure]:
         """More devices where the request says how many, lighter weights, larger devices: each tried before it is named."""
-        wider = (replace(shape, tensor=shape.tensor * factor) for factor in (2, 4, 8))
-        for each in wider if self.asked.sequences_field == "batch_size" else ():
-            if each.tensor <= _MOST_RANKS and self._fits(each):
+        for each in wider(shape) if self.asked.sequences_field == "batch_size" else ():
+            if self._fits(each):
                 text = f"it would fit at tensor {each.tensor}, on {each.num_devices} devices"
-                yield Cure("parallelism.tensor", str(each.tensor), text)
+                yield Cure(TENSOR, str(each.tensor), text)
                 break
         for weights in self.asked.lighter_formats:
             lighter = replace(self.asked, builder=self.asked.builder.with_weights(weights))

@@ -30,7 +30,7 @@ def fit_node(resolver: Resolver, request: FitNodeRequest) -> FitNodeResponse:
     asked = Question(concurrency, "concurrency", context, ratio, builder, lighter, larger, field)
     engine = EngineQuestion(resolver, device, request.engine, asked) if request.engine else None
     search = ShapeSearch(asked, device, devices_per_node, engine)
-    candidates = search.candidates(request.max_num_nodes, defaults.MAX_NUM_NODES)
+    candidates = search.cured(search.candidates(request.max_num_nodes, defaults.MAX_NUM_NODES))
     best = smallest(candidates)
     concurrency_note = None if request.concurrency else f"concurrency {defaults.CONCURRENCY} (default)"
     plain = (ratio_note, defaults.memory_note(device), defaults.NOT_COUNTED)

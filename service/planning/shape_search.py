@@ -59,7 +59,19 @@ class ShapeSearch(Struct, frozen=True):
                 found.append(self.candidate(shape))
             if max_num_nodes is None and any(c.fits and not c.uneven_pipeline and not c.partial_node for c in found):
                 break
-        return _with_device_cures(tuple(sorted(self._with_engine_cures(found), key=_order)))
+        return tuple(sorted(found, key=_order))
+
+    def cured(self, candidates: tuple[FitCandidate, ...]) -> tuple[FitCandidate, ...]:
+        """The same, with more cures of what does not fit: the engine's for what lacks least, the next larger shape for each.
+
+        To look for the engine's cures of every shape would take long.
+        """
+        short = {each.parallelism: each.shortfall.short_bytes_per_device for each in candidates if each.shortfall}
+        nearest = min(short, key=short.__getitem__, default=None) if self.engine else None
+        cured = [
+            self._as_engine_sees_it(each, with_remedies=True) if each.parallelism == nearest else each for each in candidates
+        ]
+        return _with_device_cures(tuple(cured))
 
     def capacity_of(self, shape: Parallelism, sequences: int, context_tokens: int, apply: Apply = plainly) -> Capacity:
         """What a shape holds."""
@@ -124,13 +136,6 @@ class ShapeSearch(Struct, frozen=True):
             shortfall=None if self.engine else shortfall(held, asked, shape),
         )
         return self._as_engine_sees_it(plain) if self.engine else plain
-
-    def _with_engine_cures(self, candidates: list[FitCandidate]) -> Iterator[FitCandidate]:
-        """The engine's cures for what lacks least: to look for those of every shape would take long."""
-        short = [each for each in candidates if each.shortfall is not None] if self.engine else []
-        nearest = min(short, key=lambda each: each.shortfall.short_bytes_per_device if each.shortfall else 0.0, default=None)
-        for each in candidates:
-            yield self._as_engine_sees_it(each, with_remedies=True) if each is nearest else each
 
     def _as_engine_sees_it(self, candidate: FitCandidate, *, with_remedies: bool = False) -> FitCandidate:
         assert self.engine is not None

@@ -67,8 +67,8 @@ class Writer:
             summary += f" [Sources: {'; '.join(cited[:_CITED_SOURCES])}]"
         return Answer(
             summary=summary,
-            figures={name: plain(value) for name, value in (figures or {}).items() if value is not None},
-            rows=[{name: plain(value) for name, value in row.items()} for row, _ in zip(rows, range(MAX_ROWS), strict=False)],
+            figures={name: _plain(value) for name, value in (figures or {}).items() if value is not None},
+            rows=[{name: _plain(value) for name, value in row.items()} for row, _ in zip(rows, range(MAX_ROWS), strict=False)],
             steps=_steps_of(reply)[:_MAX_STEPS] if explained else [],
             notes=_first(unique(notes)),
             assumptions=_first(unique([*assumptions, *reply.get("assumptions", ())])),
@@ -83,10 +83,10 @@ def unique(items: Iterable[str]) -> list[str]:
     return [item for item in dict.fromkeys(items) if item]
 
 
-def plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """A figure without the digits that binary floating point adds, and without a point where it is whole.
 
-    >>> plain(79.80000000000001), plain(28.0), plain(1029173203808.0), plain("28.0"), plain(True)
+    >>> _plain(79.80000000000001), _plain(28.0), _plain(1029173203808.0), _plain("28.0"), _plain(True)
     (79.8, 28, 1029173203808, '28.0', True)
     """
     if not isinstance(value, float):

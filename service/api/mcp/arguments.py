@@ -32,9 +32,9 @@ _RATES: Final = {
     **dict.fromkeys(("/h", "/hour", "per hour", "requests/h", "requests per hour"), 1 / 3600),
 }
 _RATIOS: Final = {"%": 0.01, "percent": 0.01}
-#: CUDA's manuals count shared memory in units of 1,024 bytes and call them KB.
-#: Of a device-hour: what is outside is a slip.
+#: US dollars of a device-hour: what is outside is a slip.
 _LEAST_PRICE, _MOST_PRICE = 0.001, 100_000.0
+#: CUDA's manuals count shared memory in units of 1,024 bytes and call them KB.
 _SHARED_MEMORY: Final = {"b": 1.0, "bytes": 1.0, "byte": 1.0, "kb": 1024.0, "kib": 1024.0}
 
 

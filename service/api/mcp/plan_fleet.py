@@ -199,7 +199,11 @@ def _excused(excuses: list[dict[str, Any]]) -> list[str]:
     for each in excuses:
         if each["reason"] != "COSTS_MORE":
             named.setdefault(each["text"], []).append(_name(each))
-    return [f"{names[0]}{f' and {len(names) - 1} others' if len(names) > 1 else ''}: {text}" for text, names in named.items()]
+    lines = []
+    for text, (first, *rest) in named.items():
+        others = f" and {counted(len(rest), 'other')}" if rest else ""
+        lines.append(f"{first}{others}: {text}")
+    return lines
 
 
 def _none(desk: Desk, reply: dict[str, Any], load: str, notes: list[str]) -> Answer:

@@ -11,7 +11,8 @@ from service.catalogue.entries import Accelerator, Catalogue, NodeType
 from service.catalogue.lookup import nearest_names
 from service.planning.claims.claim import Kind, Mention, Name
 
-_WORD: Final = re.compile(r"[a-z0-9]+")
+#: A count may touch the name: "8xH100" is two words, "48xlarge" one.
+_WORD: Final = re.compile(r"\d{1,3}x(?=[a-z]{1,4}\d)|[a-z0-9]+")
 _GAP: Final = re.compile(r"[ \t\u00a0\u202f_/.()-]{0,2}")
 _NOT_ALNUM: Final = re.compile(r"[^a-z0-9]+")
 _MAX_WORDS: Final = 9

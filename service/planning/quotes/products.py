@@ -16,8 +16,6 @@ from service.planning.claims.names import Names
 _COUNT_BEFORE: Final = re.compile(
     r"(?<![\w.-])(\d{1,3})(?:[ ]?[x×*][ ]?(?:nvidia |amd |intel )?| (?:nvidia |amd |intel ))$", re.IGNORECASE
 )
-#: "8xH100", where no space parts the count from the name.
-_JOINED: Final = re.compile(r"(?<![\w.-])(\d{1,3})[x×*](?=[a-z]{1,4}\d)", re.IGNORECASE)
 _COUNT_WITHIN: Final = re.compile(r"(?<![\w.])(\d{1,3})[ -]?(?:x[ -]?)?(?:gpus?|way|accelerators?|oams?)\b", re.IGNORECASE)
 _MAX_DEVICES: Final = 576
 _MAX_NAMED: Final = 12
@@ -58,7 +56,7 @@ def product_of(texts: Iterable[str], names: Names, catalogue: Catalogue) -> Prod
     """What the first of the texts that names something names; an unknown product where none does."""
     listed = [text for text in texts if text]
     for text in listed:
-        if found := _named(_JOINED.sub(r"\1x ", text), names, catalogue):
+        if found := _named(text, names, catalogue):
             return found
     return Product(listed[0] if listed else "", listed[0] if listed else "")
 

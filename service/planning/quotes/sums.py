@@ -12,15 +12,12 @@ _SUBTOTAL: Final = re.compile(r"^(?:sub[- ]?total|zwischensumme|sous[- ]?total)\
 _TOTAL: Final = re.compile(
     r"^(?:(?:grand |net |gross |order |offer |overall )?total|(?:gesamt|end|netto|brutto)?summe|gesamt\w*|sum)\b", re.IGNORECASE
 )
+_TAXES: Final = "vat|tax|sales tax|mwst|ust|mehrwertsteuer|tva|iva"
 _EXTRA: Final = re.compile(
-    r"^(?:vat|tax(?:es)?|sales tax|mwst|ust|mehrwertsteuer|tva|iva|shipping|freight|delivery|versand|fracht|handling|discount|"
-    r"rabatt)\b",
-    re.IGNORECASE,
+    rf"^(?:{_TAXES}|taxes|shipping|freight|delivery|versand|fracht|handling|discount|rabatt)\b", re.IGNORECASE
 )
 #: Of these a rate says what they come to; a discount may be of a part alone.
-_TAX: Final = re.compile(
-    r"^(?:vat|tax|sales tax|mwst|ust|mehrwertsteuer|tva|iva)\b\D{0,20}(\d{1,2}(?:[.,]\d{1,3})?) ?%", re.IGNORECASE
-)
+_TAX: Final = re.compile(rf"^(?:{_TAXES})\b\D{{0,20}}(\d{{1,2}}(?:[.,]\d{{1,3}})?) ?%", re.IGNORECASE)
 #: What the totals of so many lines may be off by, each rounded to a cent.
 _CENT: Final = 0.005
 

@@ -453,7 +453,7 @@ class FleetPool(_message.Message):
         ENGINE_LIMIT: FleetPool._Limit.ValueType  # 5
         """More requests do not finish: the engine's own limit of requests is reached."""
         SATURATION: FleetPool._Limit.ValueType  # 6
-        """A tenth more would be the most that it finishes: so near to it, queues begin."""
+        """It is planned to nine tenths of the most requests that it finishes: nearer to that, queues begin."""
 
     class Limit(_Limit, metaclass=_LimitEnumTypeWrapper):
         """What decides how much one replica carries."""
@@ -471,7 +471,7 @@ class FleetPool(_message.Message):
     ENGINE_LIMIT: FleetPool.Limit.ValueType  # 5
     """More requests do not finish: the engine's own limit of requests is reached."""
     SATURATION: FleetPool.Limit.ValueType  # 6
-    """A tenth more would be the most that it finishes: so near to it, queues begin."""
+    """It is planned to nine tenths of the most requests that it finishes: nearer to that, queues begin."""
 
     ROLE_FIELD_NUMBER: _builtins.int
     WORKLOADS_FIELD_NUMBER: _builtins.int
