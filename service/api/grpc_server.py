@@ -32,6 +32,12 @@ def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission, gate:
     name, path = servicer.rpc.name, servicer.rpc.path
     peek, store = servicer.cache.peek, servicer.cache.store
     begin, end = metrics.begin, metrics.end
+    answers_at_once = servicer.answers_at_once
+
+    def at_once(request: bytes) -> bytes:
+        answer = servicer.codec.write(servicer.plan(servicer.question(servicer.parse(request)))).SerializeToString()
+        store(name, FLAVOUR, request, answer)
+        return answer
 
     async def compute(request: bytes, context: Context) -> bytes:
         with admission.place("grpc") as place:
@@ -61,7 +67,7 @@ def handler(servicer: Servicer, metrics: RpcMetrics, admission: Admission, gate:
                 turn = _entered(gate, context, scope)
             answer = peek(name, FLAVOUR, request)
             if answer is None:
-                answer = await compute(request, context)
+                answer = at_once(request) if answers_at_once else await compute(request, context)
             code = "OK"
             return answer
         except Exception as error:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from service.api.departures import Departures, GatheringTransport
 from service.api.errors import Failure
 from service.api.failure_bodies import as_json
 from service.request_context import CURRENT, REQUEST_ID, TRACEPARENT, request_of
@@ -44,6 +45,7 @@ class LimitedProtocol(HttpToolsProtocol):
     """A connection under limits, which the subclass that ``limited_by`` makes holds."""
 
     limits: ConnectionLimits
+    departures: Departures
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -55,7 +57,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Takes the connection where there is room, and waits only so long for a request."""
-        super().connection_made(transport)
+        super().connection_made(GatheringTransport(transport, self.departures, self.tasks))
         if len(self.connections) > self.limits.max_connections:
             self._refuse(503, f"{self.limits.max_connections} connections are open, which is the limit; try again in a second")
             return
@@ -99,7 +101,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """What comes now is the body, which has a limit of its own."""
         self._is_head_read = True
-        request = request_of((name.decode("latin-1"), value.decode("latin-1")) for name, value in self.headers if name in _OURS)
+        ours = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self.headers if name in _OURS]
+        request = request_of(ours)
         self.scope[REQUEST] = request  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
         cycle = self._unanswered()
@@ -173,4 +176,4 @@ def identified(app: ASGIApp) -> ASGIApp:
 
 def limited_by(limits: ConnectionLimits) -> type[asyncio.Protocol]:
     """The protocol class under these limits; uvicorn makes an instance for each connection."""
-    return cast(type[asyncio.Protocol], type("Limited", (LimitedProtocol,), {"limits": limits}))
+    return cast(type[asyncio.Protocol], type("Limited", (LimitedProtocol,), {"limits": limits, "departures": Departures()}))

@@ -67,6 +67,7 @@ class RpcEndpoint:
         self._admission = admission
         self._name = servicer.rpc.name
         self._asked = f"{servicer.rpc.http.method} {servicer.rpc.http.template}"
+        self._answers_at_once = servicer.answers_at_once
         self._encode = message_encoder(servicer.rpc.response)
         self._offered = offered_by(descriptor_of(servicer.rpc.response))
         self._json_headers = [VARIES] if len(self._offered) > 1 else None
@@ -83,7 +84,9 @@ class RpcEndpoint:
             rendering = asked_for(scope, self._offered)
             request = await self._input.bytes_of(scope, receive)
             answer = self._servicer.cache.peek(self._name, rendering.name, request)
-            if answer is None:
+            if answer is None and self._answers_at_once and rendering is JSON:
+                answer = self._at_once(request, scope)
+            elif answer is None:
                 answer = await self._compute(request, scope, rendering)
         except Disconnected:
             metrics.end(begun, _GONE)
@@ -100,6 +103,12 @@ class RpcEndpoint:
                 await send_json(send, answer, headers=self._json_headers)
             else:
                 await send_body(send, answer, rendering.media_type, headers=rendering.headers)
+
+    def _at_once(self, request: bytes, scope: Scope) -> bytes:
+        servicer = self._servicer
+        answer = servicer.codec.write_json(servicer.plan(self._input.question_of(request, scope)))
+        self._keep(request, JSON, answer)
+        return answer
 
     async def _compute(self, request: bytes, scope: Scope, rendering: Rendering) -> bytes:
         servicer = self._servicer
@@ -119,11 +128,13 @@ class RpcEndpoint:
                 answer = await self._of_message(message, question, rendering)
             else:
                 answer = servicer.codec.write_json(servicer.plan(question))
-        if is_live:
-            return answer
-        # A copy: orjson leaves several times the length of what it wrote allocated behind it.
-        servicer.cache.store(self._name, rendering.name, request, bytes(memoryview(answer)))
+        if not is_live:
+            self._keep(request, rendering, answer)
         return answer
+
+    def _keep(self, request: bytes, rendering: Rendering, answer: bytes) -> None:
+        # A copy: orjson leaves several times the length of what it wrote allocated behind it.
+        self._servicer.cache.store(self._name, rendering.name, request, bytes(memoryview(answer)))
 
     async def _of_message(self, request: Message, question: Any, rendering: Rendering) -> bytes:
         """The answer by way of its message: what Redis holds, and what other forms than JSON are made of."""

@@ -151,6 +151,11 @@ class Servicer(Struct, frozen=True):
             question = self.codec.read(request)
         return question
 
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether nothing is ever waited for, be it a cache, a thread or another server."""
+        return not self.is_shared and self._observe is None
+
     def is_live(self, question: Any) -> bool:
         """Whether the answer rests on what another server says at the moment: it is then kept nowhere."""
         return self._observe is not None and question.observe is not None

@@ -43,6 +43,8 @@ class Capacity(Struct, frozen=True):
 
 def tightest_stage(stages: Sequence[StageFootprint], context_tokens: int, sequences_per_device: int) -> StageFootprint:
     """The stage whose devices need most memory for weights and the asked sequences; of several alike the first."""
+    if len(stages) == 1:
+        return stages[0]
     return max(stages, key=lambda stage: stage.weight_bytes + sequences_per_device * stage.cache_bytes.at(context_tokens))
 
 
@@ -67,17 +69,19 @@ def capacity(
         sequences_per_device=per_device,
         cache_bytes_per_sequence_per_device=cache,
     )
-    held = [
-        apply(
-            max_sequences_per_device,
-            available_bytes_per_device=available,
-            weight_bytes_per_device=stage.weight_bytes,
-            cache_bytes_per_sequence_per_device=stage_cache,
-        )
-        for stage in stages
-        if (stage_cache := stage.cache_bytes.at(context_tokens)) > 0
-    ]
-    weights_fit = all(stage.weight_bytes <= available for stage in stages)
+    held = []
+    weights_fit = True
+    for stage in stages:
+        weights_fit = weights_fit and stage.weight_bytes <= available
+        stage_cache = stage.cache_bytes.at(context_tokens)
+        if stage_cache > 0:
+            sequences_held = apply(
+                max_sequences_per_device,
+                available_bytes_per_device=available,
+                weight_bytes_per_device=stage.weight_bytes,
+                cache_bytes_per_sequence_per_device=stage_cache,
+            )
+            held.append(sequences_held)
     most = (max(0.0, min(held)) * attention_groups if weights_fit else 0.0) if held else None
     return Capacity(usable_bytes, available, required, tightest, cache, most, stages, per_device)
 

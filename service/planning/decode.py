@@ -31,7 +31,7 @@ def estimate_decode(resolver: Resolver, request: EstimateDecodeRequest) -> Estim
     most = found.max_sequences if found else None
     limits = limit_onsets(plan, context_tokens, most, apply)
     beyond = defaults.context_note(context_tokens, split.architecture.context_limit_tokens)
-    notes = (*plan.assumptions, batch_note, ratio_note, beyond)
+    notes = [note for note in (batch_note, ratio_note, beyond) if note]
     short = None
     if found and not found.fits:
         larger = resolver.larger_accelerators(plan.device, plan.footprint.shape.num_devices)
@@ -45,7 +45,7 @@ def estimate_decode(resolver: Resolver, request: EstimateDecodeRequest) -> Estim
         fits=found.fits if found else None,
         shortfall=short,
         num_devices=plan.footprint.shape.num_devices,
-        assumptions=tuple(note for note in notes if note),
+        assumptions=(*plan.assumptions, *notes),
         catalogue_revision=resolver.revision,
         explanation=recorder.explanation(bound_figures(plan)) if recorder else None,
     )

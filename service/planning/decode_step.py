@@ -257,6 +257,8 @@ class DecodeTerms(Struct, frozen=True):
     compute_seconds: float
     interconnect_seconds: float
     binding_place: int  # in BINDING_LIMITS
+    cache_bytes_per_sequence: float  # on each device, as are the next
+    attention_flops_per_sequence: float
 
 
 #: Limits that a bound knows, by ``DecodeTerms.binding_place``.
@@ -296,6 +298,8 @@ def decode_terms(plan: DecodePlan, load: Load, context_tokens: int, apply: Apply
         compute_seconds=compute,
         interconnect_seconds=link,
         binding_place=_binding(memory, compute, link, pick),
+        cache_bytes_per_sequence=cache,
+        attention_flops_per_sequence=attention,
     )
 
 
@@ -320,7 +324,7 @@ def decode_bound(plan: DecodePlan, load: Load, context_tokens: int, apply: Apply
         arithmetic_intensity_flops_per_byte=apply(
             arithmetic_intensity_flops_per_byte, flops=flops, num_bytes=terms.weight_bytes + terms.kv_cache_bytes
         ),
-        attention_intensity_flops_per_byte=_attention_intensity(footprint, context_tokens, apply),
+        attention_intensity_flops_per_byte=_attention_intensity(footprint, terms, apply),
         ridge_point_flops_per_byte=apply(
             ridge_point_flops_per_byte,
             peak_dense_flops_per_second=plan.main_peak,
@@ -343,10 +347,12 @@ def weight_bytes_read(footprint: Footprint, load: Load, experts: float, pick: Pi
     return (footprint.read_bytes_per_device * copies + routed) * load.in_flight
 
 
-def _attention_intensity(footprint: Footprint, context_tokens: int, apply: Apply) -> float | None:
-    read = footprint.cache_read_bytes_per_device
-    cache = read.at(context_tokens) - read.fixed
+def _attention_intensity(footprint: Footprint, terms: DecodeTerms, apply: Apply) -> float | None:
+    cache = terms.cache_bytes_per_sequence - footprint.cache_read_bytes_per_device.fixed
     if cache <= 0:
         return None
-    flops = footprint.attention_flops_per_device.at(context_tokens)
-    return apply(attention_intensity_flops_per_byte, attention_flops_per_sequence=flops, cache_bytes_per_sequence=cache)
+    return apply(
+        attention_intensity_flops_per_byte,
+        attention_flops_per_sequence=terms.attention_flops_per_sequence,
+        cache_bytes_per_sequence=cache,
+    )

@@ -11,6 +11,7 @@ MAX_NUM_NODES = 16
 #: Activations, and with them all-reduce messages and exchanged results, are 16 bits in every engine.
 ACTIVATION_BYTES_PER_ELEMENT = 2.0
 
+_DEFAULT_RATIO = f"memory_utilization_ratio {MEMORY_UTILIZATION_RATIO} (default)"
 NOT_COUNTED = (
     "activations, CUDA graphs and the engine's own memory are not counted: they come out of what the memory ratio reserves"
 )
@@ -20,7 +21,7 @@ def memory_ratio(asked: float | None) -> tuple[float, str | None]:
     """The memory ratio, and the sentence to state where it is the default."""
     if asked is not None:
         return asked, None
-    return MEMORY_UTILIZATION_RATIO, f"memory_utilization_ratio {MEMORY_UTILIZATION_RATIO} (default)"
+    return MEMORY_UTILIZATION_RATIO, _DEFAULT_RATIO
 
 
 def batch(asked: int | None) -> tuple[int, str | None]:
