@@ -13,10 +13,10 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import Message
 
 from service.api.descriptors import descriptor_of, is_map, is_struct
-from service.api.function_source import FunctionSource
 from service.api.messages import column_items, write_finite_check
 from service.api.pairing import FieldPair, pairs
 from service.api.structs import to_plain
+from service.function_source import FunctionSource
 
 Encode: TypeAlias = Callable[[Any], dict[str, Any]]
 

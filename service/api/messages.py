@@ -14,9 +14,9 @@ from google.protobuf.message import Message
 from msgspec import NODEFAULT
 
 from service.api.descriptors import descriptor_of
-from service.api.function_source import FunctionSource
 from service.api.pairing import FieldPair, pairs
 from service.api.structs import to_plain
+from service.function_source import FunctionSource
 
 _Fill = Callable[[Any, Any], None]
 

@@ -15,9 +15,9 @@ from google.protobuf.message import Message
 from msgspec import NODEFAULT
 
 from service.api.descriptors import descriptor_of
-from service.api.function_source import FunctionSource
 from service.api.pairing import FieldPair, pairs
 from service.api.rules import FieldRules, field_rules, must_have_one
+from service.function_source import FunctionSource
 
 _TYPES = {
     FieldDescriptor.CPPTYPE_DOUBLE: "float",

@@ -17,9 +17,9 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from service.api.descriptors import descriptor_of
-from service.api.function_source import FunctionSource
 from service.api.messages import filler_of, write_finite_check
 from service.api.pairing import FieldPair, pairs
+from service.function_source import FunctionSource
 
 #: Pieces of a message's bytes, and how long they are together.
 _Pieces: TypeAlias = tuple[list[Any], int]

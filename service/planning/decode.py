@@ -3,8 +3,8 @@
 from service.planning import defaults
 from service.planning.capacity import known_capacity
 from service.planning.cures import Question, shortfall
-from service.planning.decode_expectation import decode_expectation
-from service.planning.decode_step import DecodePlan, Load, decode_bound
+from service.planning.decode_figures import decode_figures
+from service.planning.decode_step import DecodePlan, bound_of
 from service.planning.errors import InvalidRequest, Violation
 from service.planning.explain import Apply, Recorder, plainly, show_cache_formulas
 from service.planning.formats import lighter_formats
@@ -16,7 +16,7 @@ from service.planning.results import EstimateDecodeResponse, UsedFigure
 
 def estimate_decode(resolver: Resolver, request: EstimateDecodeRequest) -> EstimateDecodeResponse:
     """The bound on one decode step. InvalidRequest, NotFound or Unanswerable where there is no answer."""
-    split, plan = resolver.plan(request.model, request.accelerator, request.precision, request.parallelism)
+    split, plan, figures = resolver.decode(request.model, request.accelerator, request.precision, request.parallelism)
     context_tokens = _context(split, request)
     batch_size, batch_note = defaults.batch(request.batch_size)
     ratio, ratio_note = defaults.memory_ratio(request.memory_utilization_ratio)
@@ -24,12 +24,14 @@ def estimate_decode(resolver: Resolver, request: EstimateDecodeRequest) -> Estim
     apply: Apply = recorder or plainly
     if recorder:
         show_cache_formulas(split.builder, apply)
-    load = Load.of(plan.footprint, batch_size)
-    bound = decode_bound(plan, load, context_tokens, apply)
-    expected = decode_expectation(plan, load, bound, context_tokens, apply)
+    if recorder:
+        terms, expected = decode_figures(plan, batch_size, context_tokens, apply)
+    else:
+        terms, expected = figures(batch_size, context_tokens)
+    bound = bound_of(plan, terms, batch_size, context_tokens, apply)
     found = known_capacity(plan.footprint, plan.device, ratio, context_tokens, batch_size, apply)
     most = found.max_sequences if found else None
-    limits = limit_onsets(plan, context_tokens, most, apply)
+    limits = limit_onsets(plan, terms, context_tokens, most, apply)
     beyond = defaults.context_note(context_tokens, split.architecture.context_limit_tokens)
     notes = [note for note in (batch_note, ratio_note, beyond) if note]
     short = None

@@ -305,9 +305,13 @@ def decode_terms(plan: DecodePlan, load: Load, context_tokens: int, apply: Apply
 
 def decode_bound(plan: DecodePlan, load: Load, context_tokens: int, apply: Apply = plainly) -> DecodeBound:
     """The bound on one step of the whole replica."""
+    return bound_of(plan, decode_terms(plan, load, context_tokens, apply), load.batch_size, context_tokens, apply)
+
+
+def bound_of(plan: DecodePlan, terms: DecodeTerms, batch_size: int, context_tokens: int, apply: Apply = plainly) -> DecodeBound:
+    """The bound whose terms these are."""
     footprint = plan.footprint
-    terms = decode_terms(plan, load, context_tokens, apply)
-    flops = load.batch_size * (footprint.flops_per_token + footprint.attention_flops.at(context_tokens))
+    flops = batch_size * (footprint.flops_per_token + footprint.attention_flops.at(context_tokens))
     return DecodeBound(
         step_seconds=terms.step_seconds,
         tokens_per_second=terms.tokens_per_second,

@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import Final
 
 from service.formulas.roofline import kv_bandwidth_onset_batch_size, limit_onset_batch_size
-from service.planning.decode_step import DecodePlan
+from service.planning.decode_step import DecodePlan, DecodeTerms
 from service.planning.explain import Apply, plainly
 from service.planning.results import Limit, LimitOnset
 
@@ -25,11 +25,11 @@ _batch: Final = attrgetter("binds_from_batch_size")
 
 
 def limit_onsets(
-    plan: DecodePlan, context_tokens: int, max_sequences: float | None, apply: Apply = plainly
+    plan: DecodePlan, terms: DecodeTerms, context_tokens: int, max_sequences: float | None, apply: Apply = plainly
 ) -> tuple[LimitOnset, ...]:
     """Each limit with the batch from which it binds, the first to bind first; those that never do come last."""
-    cache = plan.footprint.cache_read_bytes_per_device.at(context_tokens)
-    compute, link = plan.compute_seconds_per_sequence(context_tokens), plan.link_seconds_per_sequence
+    cache, link = terms.cache_bytes_per_sequence, plan.link_seconds_per_sequence
+    compute = plan.matmul_seconds_per_sequence + terms.attention_flops_per_sequence / plan.attention_peak
     memory = (plan.weight_bytes_read_per_device + cache) / plan.bandwidth
     onsets = [
         _MEMORY_FIRST if memory >= compute and memory >= link else _MEMORY_NEVER,

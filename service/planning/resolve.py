@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from service.architectures import Architecture, UnreadableConfig, read
 from service.catalogue.entries import Catalogue, NodeType, Status
+from service.planning.decode_figures import DecodeFigures
 from service.planning.decode_step import DecodePlan, decode_plan
 from service.planning.device import Device, resolve_device
 from service.planning.footprint import Footprint, FootprintBuilder
@@ -49,6 +50,7 @@ class Resolver:
         self._named_device = lru_cache(maxsize=None)(self._resolve_device)
         self._named_split = lru_cache(maxsize=_CACHED_PLANS)(self._split)
         self._named_plan = lru_cache(maxsize=_CACHED_PLANS)(self._plan)
+        self._named_decode = lru_cache(maxsize=_CACHED_PLANS)(self._decode)
 
         final = (entry for entry in catalogue.accelerators.values() if entry.status is Status.FINAL)
         sizes = (((entry.usable_memory or entry.marketed_memory).value, entry.name) for entry in final)
@@ -148,3 +150,16 @@ class Resolver:
             reason = "the fullest sets the pace, which the bound takes as the average"
             notes = (*notes, f"{split.architecture.num_layers} layers do not divide over {shape.pipeline} stages: {reason}")
         return split, decode_plan(split.footprint, device, sums, notes)
+
+    def decode(
+        self, model: ModelSpec, accelerator: AcceleratorSpec, precision: Precision, shape: Parallelism
+    ) -> tuple[SplitModel, DecodePlan, DecodeFigures]:
+        """As ``plan``, with what gives the figures of a step."""
+        decode = self._decode if model.name is None or accelerator.name is None else self._named_decode
+        return decode(model, accelerator, precision, shape)
+
+    def _decode(
+        self, model: ModelSpec, accelerator: AcceleratorSpec, precision: Precision, shape: Parallelism
+    ) -> tuple[SplitModel, DecodePlan, DecodeFigures]:
+        split, plan = self.plan(model, accelerator, precision, shape)
+        return split, plan, DecodeFigures(plan)

@@ -22,6 +22,12 @@ class FunctionSource:
         """Adds a statement."""
         self._lines.append("    " * indent + text)
 
+    def variable(self, expression: str) -> str:
+        """Adds a statement that puts the expression into a variable of its own; returns its name."""
+        name = f"v{len(self._lines)}"
+        self.line(f"{name} = {expression}")
+        return name
+
     def name(self, value: object) -> str:
         """A name for the object within the function."""
         name = f"_{len(self._objects)}"
